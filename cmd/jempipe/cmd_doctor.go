@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	ort "github.com/jempipe/jempipe/onnx/runtime"
+	"github.com/jempipe/jempipe/outputs"
+	"github.com/jempipe/jempipe/pipeline"
+)
+
+func (a *app) doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "show what this machine offers: ONNX Runtime, providers that really work, cores",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "onnxruntime", EnvVars: []string{"JEMPIPE_ONNXRUNTIME"}, Usage: "shared library of ONNX Runtime; found by itself if absent", TakesFile: true},
+		},
+		Action: func(c *cli.Context) error {
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			defer w.Flush()
+			fmt.Fprintf(w, "jempipe\t%s\n", version)
+			fmt.Fprintf(w, "go\t%s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(w, "cores\t%d usable of %d\n", ort.Cores(), runtime.NumCPU())
+			lib, err := ort.Find(c.String("onnxruntime"))
+			if err != nil {
+				fmt.Fprintf(w, "onnxruntime\tnot usable\n")
+				return err
+			}
+			fmt.Fprintf(w, "onnxruntime\t%s (%s)\n", lib.Version, lib.Source)
+			fmt.Fprintf(w, "library\t%s\n", lib.Path)
+			for _, p := range ort.Providers(lib) {
+				state := "works"
+				if !p.Works {
+					state = "not usable: " + p.Reason
+				}
+				fmt.Fprintf(w, "provider %s\t%s\n", p.Name, state)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "version",
+		Usage: "show the version",
+		Action: func(*cli.Context) error {
+			fmt.Fprintf(a.stdout, "jempipe %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}
+
+// docsCommand prints the reference pages that are made from the program itself. It is for make docs.
+func (a *app) docsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "docs",
+		Usage:     "print a reference page: pipeline (every key of the YAML file) or tables (every table and column)",
+		ArgsUsage: "pipeline|tables",
+		Action: func(c *cli.Context) error {
+			page, err := oneFile(c, "")
+			if err != nil {
+				return err
+			}
+			switch page {
+			case "pipeline":
+				fmt.Fprint(a.stdout, pipeline.Reference(a.registry))
+			case "tables":
+				fmt.Fprint(a.stdout, outputs.MarkdownTables())
+			default:
+				return unknownPage(page)
+			}
+			return nil
+		},
+	}
+}

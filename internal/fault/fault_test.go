@@ -1,0 +1,41 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+)
+
+func TestErrorTellsPlaceCauseAndRemedy(t *testing.T) {
+	err := New(Data, "a.parquet: row 7, column x", "list of %d values, wanted %d", 63, 64).
+		Because(io.ErrUnexpectedEOF).Do("fix the row")
+	const want = "a.parquet: row 7, column x: list of 63 values, wanted 64: unexpected EOF; fix the row"
+	if err.Error() != want {
+		t.Errorf("got  %s\nwant %s", err, want)
+	}
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error("the cause is not found by errors.Is")
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("plain"), 1},
+		{New(Internal, "", "x"), 1},
+		{New(Usage, "", "x"), 2},
+		{New(Config, "", "x"), 3},
+		{fmt.Errorf("stage infer: %w", New(Data, "", "x")), 4},
+		{fmt.Errorf("stage infer: %w", context.Canceled), 130},
+		{New(Data, "", "x").Because(context.Canceled), 130},
+	} {
+		if got := ExitCode(c.err); got != c.want {
+			t.Errorf("ExitCode(%v) = %d, want %d", c.err, got, c.want)
+		}
+	}
+}

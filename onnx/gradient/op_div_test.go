@@ -1,0 +1,5 @@
+package gradient
+
+import "testing"
+
+func TestDiv(t *testing.T) { checkPairings(t, "Div") }

@@ -1,0 +1,5 @@
+package gradient
+
+import "testing"
+
+func TestMul(t *testing.T) { checkPairings(t, "Mul") }

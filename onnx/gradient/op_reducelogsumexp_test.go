@@ -1,0 +1,5 @@
+package gradient
+
+import "testing"
+
+func TestReduceLogSumExp(t *testing.T) { checkReduction(t, "ReduceLogSumExp", false) }

@@ -1,0 +1,5 @@
+package gradient
+
+import "testing"
+
+func TestReduceMax(t *testing.T) { checkReduction(t, "ReduceMax", false) }

@@ -1,0 +1,5 @@
+package gradient
+
+import "testing"
+
+func TestReduceMean(t *testing.T) { checkReduction(t, "ReduceMean", false) }

@@ -1,0 +1,5 @@
+package gradient
+
+import "testing"
+
+func TestReduceSum(t *testing.T) { checkReduction(t, "ReduceSum", true) }

@@ -1,0 +1,9 @@
+package gradient
+
+// sigmoidGradient: y = 1 / (1 + exp(-x)), so x gets dy y (1 - y).
+func sigmoidGradient(c *Context) error {
+	y := c.Out(0)
+	slope := c.Op("Mul", y, c.Op("Sub", c.Scalar(y, 1), y))
+	c.SetGrad(0, c.Op("Mul", c.Grad(0), slope))
+	return nil
+}

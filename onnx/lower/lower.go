@@ -1,0 +1,210 @@
+// Package lower turns a network of package model into ONNX graphs: the classifier, and the graphs of the gradients of
+// its log densities. Equal arguments give equal models, byte for byte once marshalled.
+package lower
+
+import (
+	"fmt"
+
+	"github.com/jempipe/jempipe/model"
+	"github.com/jempipe/jempipe/onnx/gradient"
+	"github.com/jempipe/jempipe/onnx/ir"
+	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
+)
+
+// The versions that models are written against: the lowest that have every operator in the form used here, so that
+// ONNX Runtime from 1.12 on reads them.
+const (
+	Opset     = 17
+	IRVersion = 8
+)
+
+// Producer is the producer_name of the models.
+const Producer = "jempipe"
+
+// Names of the inputs and outputs of the graphs, and of the value in model space that the score belongs to.
+const (
+	InputX           = "x"
+	InputTarget      = "target"
+	OutputLogits     = "logits"
+	OutputEnergy     = "energy"
+	OutputFeatures   = "features"
+	OutputScore      = "score"
+	OutputLogDensity = "logdensity"
+	ModelX           = "x_model"
+	logSumExp        = "logsumexp"
+)
+
+// Options say what is built around the network.
+type Options struct {
+	Preprocess     *Preprocess       // nil: the input is in model space, [N, arch.Input...]
+	ParamsAsInputs bool              // the parameters are graph inputs behind x and target, in the order of Arch.Params
+	Metadata       map[string]string // entries of metadata_props
+}
+
+// Classifier is the graph of the network: input x [N, ...], outputs logits [N, K], energy [N] = -logsumexp(logits), and,
+// where the network has a dense layer, features [N, F], the input of the last one. All are float32 and N is free. The
+// parameters are not needed with ParamsAsInputs.
+func Classifier(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
+	b, err := newBuilder(a, p, o, false)
+	if err != nil {
+		return nil, err
+	}
+	b.energy()
+	b.output(OutputLogits, a.Classes)
+	b.output(OutputEnergy)
+	if i := a.Features(); i >= 0 {
+		if b.features != OutputFeatures {
+			b.g.AddNamed(OutputFeatures, "Identity", []string{b.features}, []string{OutputFeatures})
+		}
+		b.output(OutputFeatures, b.featureWidth)
+	}
+	return b.finish()
+}
+
+// Score is the classifier with the gradient of its log density: outputs logits [N, K], energy [N] and score
+// [N, arch.Input...] = d logsumexp(logits) / dx for x in model space.
+func Score(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
+	b, err := newBuilder(a, p, o, false)
+	if err != nil {
+		return nil, err
+	}
+	b.energy()
+	b.output(OutputLogits, a.Classes)
+	b.output(OutputEnergy)
+	if err := b.score(logSumExp); err != nil {
+		return nil, err
+	}
+	return b.finish()
+}
+
+// ClassScore is the gradient of the joint log density log p(x, y) + log Z = sum over k of target[k] logits[k], where the
+// second input target [N, K] is one-hot at y: outputs logits [N, K], logdensity [N] and score [N, arch.Input...].
+func ClassScore(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
+	b, err := newBuilder(a, p, o, true)
+	if err != nil {
+		return nil, err
+	}
+	chosen := b.g.Unique("chosen")
+	b.g.AddNamed(chosen, "Mul", []string{InputTarget, OutputLogits}, []string{chosen})
+	axes, err := b.g.Constant(ir.Int64Tensor("class_axis", 1))
+	if err != nil {
+		return nil, err
+	}
+	b.g.AddNamed(OutputLogDensity, "ReduceSum", []string{chosen, axes}, []string{OutputLogDensity}, ir.Int("keepdims", 0))
+	b.output(OutputLogits, a.Classes)
+	b.output(OutputLogDensity)
+	if err := b.score(OutputLogDensity); err != nil {
+		return nil, err
+	}
+	return b.finish()
+}
+
+// builder is one graph in the making.
+type builder struct {
+	arch         model.Arch
+	options      Options
+	g            *ir.Graph
+	modelX       string // the network's input in model space
+	features     string // the input of the last dense layer
+	featureWidth int
+}
+
+func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder, error) {
+	specs, err := a.Params()
+	if err != nil {
+		return nil, err
+	}
+	g, err := ir.NewGraph(ir.NewModel(a.Name, IRVersion, Opset))
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{arch: a, options: o, g: g}
+	if err := b.inputs(specs, p, target); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, ModelX, logSumExp} {
+		g.Unique(name) // so that no layer takes it
+	}
+	if err := b.preprocess(); err != nil {
+		return nil, fmt.Errorf("model %s: preprocessing: %w", a.Name, err)
+	}
+	return b, b.layers()
+}
+
+// inputs adds x, the target where there is one, and the parameters.
+func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error {
+	shape := b.arch.Input
+	if b.options.Preprocess != nil {
+		shape = b.options.Preprocess.SampleShape
+	}
+	if err := b.g.Input(InputX, ir.Float32, rows(shape)...); err != nil {
+		return err
+	}
+	if target {
+		if err := b.g.Input(InputTarget, ir.Float32, rows([]int{b.arch.Classes})...); err != nil {
+			return err
+		}
+	}
+	if b.options.ParamsAsInputs {
+		for _, s := range specs {
+			if err := b.g.Input(s.Name, ir.Float32, ir.FixedDims(sizes(s.Shape)...)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := p.Check(b.arch); err != nil {
+		return err
+	}
+	for _, t := range p {
+		if err := b.g.Initializer(ir.Float32Tensor(t.Name, sizes(t.Shape), t.Data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) energy() {
+	b.g.AddNamed(logSumExp, "ReduceLogSumExp", []string{OutputLogits}, []string{logSumExp}, ir.Ints("axes", 1), ir.Int("keepdims", 0))
+	b.g.AddNamed(OutputEnergy, "Neg", []string{logSumExp}, []string{OutputEnergy})
+}
+
+// score adds the gradient of the sum of a log density over the rows, which is that of each row.
+func (b *builder) score(of string) error {
+	grads, err := gradient.Gradient(b.g.Model, of, []string{b.modelX})
+	if err != nil {
+		return fmt.Errorf("model %s: %w", b.arch.Name, err)
+	}
+	if b.g, err = ir.NewGraph(b.g.Model); err != nil {
+		return err
+	}
+	if err := b.g.Rename(grads[0], OutputScore); err != nil {
+		return err
+	}
+	b.output(OutputScore, b.arch.Input...)
+	return nil
+}
+
+func (b *builder) output(name string, shape ...int) {
+	b.g.Output(name, ir.Float32, rows(shape)...)
+}
+
+func (b *builder) finish() (*onnxpb.ModelProto, error) {
+	m := b.g.Model
+	m.ProducerName = Producer
+	ir.SetMetadata(m, b.options.Metadata)
+	return m, ir.Check(m)
+}
+
+// rows is a shape behind the batch axis.
+func rows(shape []int) []ir.Dim {
+	return append([]ir.Dim{ir.Free("N")}, ir.FixedDims(sizes(shape)...)...)
+}
+
+func sizes(shape []int) []int64 {
+	out := make([]int64, len(shape))
+	for i, d := range shape {
+		out[i] = int64(d)
+	}
+	return out
+}

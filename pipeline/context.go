@@ -1,0 +1,194 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jempipe/jempipe/datasets"
+	"github.com/jempipe/jempipe/internal/fault"
+	ort "github.com/jempipe/jempipe/onnx/runtime"
+	"github.com/jempipe/jempipe/outputs"
+)
+
+// RunContext is what a running stage works with. Its methods may be called from several goroutines.
+type RunContext struct {
+	Name string // the stage's name; random streams are keyed by it
+	Kind string
+	Seed uint64 // the run's seed
+	Log  *slog.Logger
+	Dir  *outputs.Dir // results are written below Dir.Path(); it is committed when Run returns without error
+	Data *datasets.Set
+
+	// Runtime gives the run's ONNX Runtime, opened when a stage first asks. Stages do not close it.
+	Runtime func() (*ort.Runtime, error)
+
+	ToolVersion string
+	ConfigHash  string // SHA-256 of this stage's resolved configuration: equal for equal settings, whatever else the file says
+	Fingerprint string
+	ConfigText  []byte // pipeline.yaml; a kind that uses it sets ReadsConfigText
+	RunDir      string
+
+	run    *runner
+	inputs Inputs
+
+	lock     sync.Mutex
+	closed   bool // the stage was given up: what it still reports is dropped
+	details  map[string]json.RawMessage
+	measures map[string]json.RawMessage
+	rows     map[string]int64
+	err      error // the first report that could not be taken
+	last     time.Time
+}
+
+// StageDir is the directory of the results of a stage that this one refers to.
+func (rc *RunContext) StageDir(ref StageRef) string { return filepath.Join(rc.RunDir, string(ref)) }
+
+// StageHash stands for all results of a stage that this one refers to; "" for any other.
+func (rc *RunContext) StageHash(ref StageRef) string { return rc.inputs.Stages[string(ref)] }
+
+// DataHash stands for the rows of a data set that this stage refers to; "" for any other.
+func (rc *RunContext) DataHash(ref DataRef) string {
+	if d, ok := rc.inputs.Data[string(ref)]; ok {
+		return d.hash()
+	}
+	return ""
+}
+
+// FileHash is the SHA-256 of a file that this stage refers to; "" for any other.
+func (rc *RunContext) FileHash(ref FileRef) string { return rc.inputs.Files[string(ref)] }
+
+// File is the absolute path of a file reference.
+func (rc *RunContext) File(ref FileRef) string { return rc.run.cfg.path(string(ref)) }
+
+// Detail reports a value for _stage.json and run.json. It must follow from the stage's inputs alone: no times, no hosts.
+// A value that JSON cannot hold, such as NaN, fails the stage.
+func (rc *RunContext) Detail(key string, value any) { rc.report(&rc.details, key, value) }
+
+// Measure reports a value for run.json only: a time, a throughput, a size of memory.
+func (rc *RunContext) Measure(key string, value any) { rc.report(&rc.measures, key, value) }
+
+func (rc *RunContext) report(to *map[string]json.RawMessage, key string, value any) {
+	text, err := json.Marshal(value)
+	rc.lock.Lock()
+	defer rc.lock.Unlock()
+	if rc.closed {
+		return
+	}
+	if err != nil {
+		if rc.err == nil {
+			rc.err = fault.New(fault.Internal, "", "the report %q cannot be written as JSON", key).Because(err)
+		}
+		return
+	}
+	if *to == nil {
+		*to = map[string]json.RawMessage{}
+	}
+	(*to)[key] = text
+}
+
+// Rows says how many rows a result file has. The path is absolute, or relative to Dir.
+func (rc *RunContext) Rows(path string, n int64) {
+	if filepath.IsAbs(path) {
+		if rel, err := filepath.Rel(rc.Dir.Path(), path); err == nil {
+			path = rel
+		}
+	}
+	rc.lock.Lock()
+	defer rc.lock.Unlock()
+	if rc.closed {
+		return
+	}
+	if rc.rows == nil {
+		rc.rows = map[string]int64{}
+	}
+	rc.rows[filepath.ToSlash(filepath.Clean(path))] = n
+}
+
+// progressEvery bounds how often observers hear of progress.
+const progressEvery = 100 * time.Millisecond
+
+// Progress tells how far the stage is; total 0 is not known. It may be called for every row.
+func (rc *RunContext) Progress(done, total int64, format string, args ...any) {
+	rc.lock.Lock()
+	defer rc.lock.Unlock()
+	now := time.Now()
+	if rc.closed || now.Sub(rc.last) < progressEvery && (total == 0 || done < total) {
+		return
+	}
+	rc.last = now
+	text := format
+	if len(args) > 0 {
+		text = fmt.Sprintf(format, args...)
+	}
+	rc.run.watch.StageProgress(ProgressEvent{rc.Name, rc.Kind, done, total, text})
+}
+
+// StageInfo is a finished stage as another one sees it.
+type StageInfo struct {
+	Manifest *Manifest
+	Record   StageRecord // times included: results that must be the same on every run do not use them
+	Dir      string
+}
+
+// StageInfo describes a stage that this one depends on, directly or through others; false for any other.
+func (rc *RunContext) StageInfo(ref StageRef) (StageInfo, bool) {
+	for _, info := range rc.Manifests() {
+		if info.Manifest.Stage == string(ref) {
+			return info, true
+		}
+	}
+	return StageInfo{}, false
+}
+
+// StageConfig is the configuration of a stage that this one refers to; nil for any other.
+func (rc *RunContext) StageConfig(ref StageRef) Stage {
+	if _, ok := rc.inputs.Stages[string(ref)]; !ok {
+		return nil
+	}
+	return rc.run.cfg.Stage(string(ref)).Config
+}
+
+// Manifests describes every stage that this one depends on, directly or through others, in the order in which they ran.
+func (rc *RunContext) Manifests() []StageInfo {
+	cfg := rc.run.cfg
+	above := map[string]bool{}
+	var add func(name string)
+	add = func(name string) {
+		for _, need := range cfg.Stage(name).Needs() {
+			if !above[need] {
+				above[need] = true
+				add(need)
+			}
+		}
+	}
+	add(rc.Name)
+	record := rc.RunRecord()
+	var out []StageInfo
+	for i, s := range cfg.Stages {
+		if m := rc.run.held[s.Name]; above[s.Name] && m != nil {
+			out = append(out, StageInfo{m, *record.Stages[i], rc.StageDir(StageRef(s.Name))})
+		}
+	}
+	return out
+}
+
+// RunRecord is run.json as it stands while this stage runs.
+func (rc *RunContext) RunRecord() RunRecord { return rc.run.record.clone() }
+
+// close ends reporting and gives what was reported.
+func (rc *RunContext) close() error {
+	rc.lock.Lock()
+	defer rc.lock.Unlock()
+	rc.closed = true
+	for path := range rc.rows {
+		if !filepath.IsLocal(filepath.FromSlash(path)) {
+			return fault.New(fault.Internal, "", "rows reported for %s, which is not in the stage's directory", strings.TrimSpace(path))
+		}
+	}
+	return rc.err
+}

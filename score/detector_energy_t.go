@@ -1,0 +1,19 @@
+package score
+
+import "math"
+
+var _ = register(Detector{
+	Name:    "energy_t",
+	Summary: "Energy at a temperature T (option temperature), with the factor T kept.",
+	Formula: "-T logsumexp(z/T)",
+	Source:  "Liu et al. 2020",
+	Needs:   NeedsLogits,
+	Score: func(s *Sample, o Options) (float64, string) {
+		t := o.temperature()
+		if v := -t * LogSumExpAt(s.Logits, t); !math.IsNaN(v) {
+			return v, ""
+		}
+		pred, _ := Argmax(s.Logits)
+		return math.NaN(), softmaxReason(s.Logits, pred, t)
+	},
+})

@@ -1,0 +1,154 @@
+package stages
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/jempipe/jempipe/datasets"
+	"github.com/jempipe/jempipe/internal/fault"
+	ort "github.com/jempipe/jempipe/onnx/runtime"
+	"github.com/jempipe/jempipe/outputs"
+	"github.com/jempipe/jempipe/pipeline"
+)
+
+// InferKind scores data sets with an exported model.
+func InferKind() pipeline.Kind {
+	return pipeline.Kind{
+		Name: "infer", Version: 1,
+		Summary: "Runs the exported model over data sets and writes predictions/dataset=NAME/part-*.parquet: logits, energies and detector scores, a row for each input row.",
+		New:     func() pipeline.Stage { return &Infer{BatchSize: 256, PartRows: 1 << 20, Score: true} },
+	}
+}
+
+// Infer is the configuration of an infer stage.
+type Infer struct {
+	Model     pipeline.StageRef  `yaml:"model" required:"true" default:"export" kinds:"export" doc:"Stage whose ONNX files are run."`
+	ID        []pipeline.DataRef `yaml:"id" required:"true" doc:"Data sets of the distribution that the model was trained on; role id in the tables."`
+	OOD       []pipeline.DataRef `yaml:"ood" doc:"Data sets from elsewhere; role ood. Their labels, if any, belong to another label space and become null."`
+	Score     bool               `yaml:"score" default:"true" doc:"Run score.onnx, which gives score_norm and the detector approximate_mass; false runs classifier.onnx, about three times faster."`
+	BatchSize int                `yaml:"batch_size" min:"1" max:"65536" default:"256" doc:"Rows of a call. Batches are cut at fixed row positions; another size may change logits in the last bits."`
+	PartRows  int64              `yaml:"part_rows" min:"1" default:"1048576" doc:"Rows of a Parquet file before the next one is begun."`
+}
+
+// Lint implements pipeline.Stage.
+func (s *Infer) Lint(lc *pipeline.LintContext) {
+	role := map[pipeline.DataRef]string{}
+	for key, refs := range map[string][]pipeline.DataRef{"id": s.ID, "ood": s.OOD} {
+		for _, r := range refs {
+			if role[r] != "" {
+				lc.Problem(key, "data set %s is named twice", r)
+			}
+			role[r] = key
+		}
+	}
+}
+
+// Run implements pipeline.Stage.
+func (s *Infer) Run(ctx context.Context, rc *pipeline.RunContext) error {
+	m, err := s.open(rc)
+	if err != nil {
+		return err
+	}
+	defer m.session.Close()
+	for i, ref := range append(slices.Clone(s.ID), s.OOD...) {
+		role := outputs.RoleID
+		if i >= len(s.ID) {
+			role = outputs.RoleOOD
+		}
+		started := time.Now()
+		n, err := s.dataset(ctx, rc, m, ref, role)
+		if err != nil {
+			return err
+		}
+		rc.Measure("rows_per_second_"+string(ref), float64(n)/time.Since(started).Seconds())
+	}
+	return nil
+}
+
+// inferModel is the loaded model with what its metadata tells.
+type inferModel struct {
+	session *ort.Session
+	path    string
+	hash    string
+	classes []string
+	shape   []int // of a raw sample
+	width   int   // elements of a score
+	score   bool
+	threads int
+}
+
+func (s *Infer) open(rc *pipeline.RunContext) (inferModel, error) {
+	file := classifierFile
+	if s.Score {
+		file = scoreFile
+	}
+	m := inferModel{path: modelPath(rc, s.Model, file), score: s.Score}
+	data, err := os.ReadFile(m.path)
+	if err != nil {
+		return m, fault.New(fault.Data, m.path, "cannot be read").Because(err)
+	}
+	sum := sha256.Sum256(data)
+	m.hash = hex.EncodeToString(sum[:])
+	rt, err := rc.Runtime()
+	if err != nil {
+		return m, err
+	}
+	m.threads = rt.Info().Threads
+	if m.session, err = rt.Session(data, ort.SessionOptions{Threads: 1, Name: m.path}); err != nil {
+		return m, err
+	}
+	if err := m.describe(); err != nil {
+		m.session.Close()
+		return m, err
+	}
+	return m, nil
+}
+
+// describe reads classes and shapes from the model's metadata and inputs.
+func (m *inferModel) describe() error {
+	if err := json.Unmarshal([]byte(m.session.Metadata()["class_names"]), &m.classes); err != nil || len(m.classes) == 0 {
+		return fault.New(fault.Data, m.path, "metadata class_names is missing or no list of names")
+	}
+	in := m.session.Inputs()
+	if len(in) != 1 || len(in[0].Shape) < 2 {
+		return fault.New(fault.Data, m.path, "inputs %v, want one tensor [N, ...]", in)
+	}
+	for _, d := range in[0].Shape[1:] {
+		m.shape = append(m.shape, int(d))
+	}
+	m.width = 1
+	for _, v := range m.session.Outputs() {
+		if v.Name == "score" {
+			for _, d := range v.Shape[1:] {
+				m.width *= int(d)
+			}
+		}
+	}
+	return nil
+}
+
+// dataset scores one data set and gives the number of rows.
+func (s *Infer) dataset(ctx context.Context, rc *pipeline.RunContext, m inferModel, ref pipeline.DataRef, role string) (int64, error) {
+	ds, err := rc.Data.Get(string(ref))
+	if err != nil {
+		return 0, err
+	}
+	info := ds.Info()
+	where := "data." + info.Name
+	if got, want := (datasets.Info{Shape: info.Shape}).Width(), (datasets.Info{Shape: m.shape}).Width(); got != want || len(info.Shape) != len(m.shape) {
+		return 0, fault.New(fault.Data, where, "samples of shape %v, the model %s takes %v", info.Shape, filepath.Base(m.path), m.shape)
+	}
+	if role == outputs.RoleID && info.Classes != nil && len(info.Classes) != len(m.classes) {
+		return 0, fault.New(fault.Data, where, "%d classes, the model has %d", len(info.Classes), len(m.classes))
+	}
+	if info.StringID {
+		return scoreDataset[string](ctx, rc, s, m, ds, role)
+	}
+	return scoreDataset[int64](ctx, rc, s, m, ds, role)
+}

@@ -1,0 +1,156 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/jempipe/jempipe/internal/fault"
+	"github.com/jempipe/jempipe/outputs"
+	"github.com/jempipe/jempipe/outputs/report"
+	"github.com/jempipe/jempipe/pipeline"
+)
+
+// ReportKind draws the HTML report.
+func ReportKind() pipeline.Kind {
+	return pipeline.Kind{
+		Name: "report", Version: 1, ReadsConfigText: true,
+		Summary: "Draws index.html, one self-contained page, from the tables of the other stages. A section whose stage is not in the file is left out.",
+		New:     func() pipeline.Stage { return &Report{Gallery: 8, Samples: 64} },
+	}
+}
+
+// Report is the configuration of a report stage.
+type Report struct {
+	Training    pipeline.StageRef `yaml:"training" default:"train" kinds:"train" doc:"Stage whose training curves are drawn."`
+	Predictions pipeline.StageRef `yaml:"predictions" default:"infer" kinds:"infer" doc:"Stage whose predictions fill the gallery and the data quality section."`
+	Sampling    pipeline.StageRef `yaml:"sampling" default:"sgld" kinds:"sgld" doc:"Stage whose samples are shown."`
+	Calibration pipeline.StageRef `yaml:"calibration" default:"calibrate" kinds:"calibrate" doc:"Stage whose calibration is drawn."`
+	OOD         pipeline.StageRef `yaml:"ood" default:"ood" kinds:"ood" doc:"Stage whose out-of-distribution comparison is drawn."`
+	Gallery     int               `yaml:"gallery" min:"0" max:"32" default:"8" doc:"Pictures in each row of the gallery of worst cases."`
+	Samples     int               `yaml:"samples" min:"0" max:"200" default:"64" doc:"Largest number of SGLD samples shown."`
+}
+
+// Lint implements pipeline.Stage.
+func (s *Report) Lint(lc *pipeline.LintContext) {
+	if s.Training == "" && s.Predictions == "" && s.Sampling == "" && s.Calibration == "" && s.OOD == "" {
+		lc.Problem("", "no stage to report on: name at least one, such as ood")
+	}
+}
+
+// Run implements pipeline.Stage.
+func (s *Report) Run(ctx context.Context, rc *pipeline.RunContext) error {
+	r := report.Report{Title: filepath.Base(rc.RunDir), Config: string(rc.ConfigText), ConfigPath: filepath.Base(rc.RunRecord().Config.File),
+		TablePaths: map[string]string{}}
+	r.Facts = facts(rc)
+	for _, add := range []func(context.Context, *pipeline.RunContext, *report.Report) error{s.addTraining, s.addCalibration, s.addOOD, s.addSamples, s.addPredictions} {
+		if err := add(ctx, rc, &r); err != nil {
+			return err
+		}
+	}
+	return report.WriteFile(rc.Dir.Path("index.html"), r)
+}
+
+// facts is the header: what made the numbers. It holds no times, so that equal runs give equal pages.
+func facts(rc *pipeline.RunContext) []report.Fact {
+	rec := rc.RunRecord()
+	out := []report.Fact{
+		{Name: "jempipe", Value: rec.Tool.Version},
+		{Name: "ONNX Runtime", Value: rec.Runtime.Version},
+		{Name: "provider", Value: rec.Runtime.Provider},
+		{Name: "threads", Value: fmt.Sprint(rec.Runtime.Threads)},
+		{Name: "seed", Value: fmt.Sprint(rec.Seed)},
+		{Name: "config", Value: short(rec.Config.SHA256), Note: "SHA-256 of the YAML file: " + rec.Config.SHA256},
+	}
+	for _, info := range rc.Manifests() {
+		out = append(out, report.Fact{Name: "stage " + info.Manifest.Stage, Value: short(info.Manifest.OutputHash), Note: "hash of its results: " + info.Manifest.OutputHash})
+	}
+	return out
+}
+
+func short(hash string) string { return hash[:min(len(hash), 12)] }
+
+// table reads a table of another stage and notes where it lies.
+func table[T any](rc *pipeline.RunContext, r *report.Report, ref pipeline.StageRef, name string, into *[]T) error {
+	rel := filepath.Join(string(ref), "tables", name+".parquet")
+	rows, err := outputs.ReadAll[T](filepath.Join(rc.RunDir, rel))
+	if err != nil {
+		return err
+	}
+	*into = rows
+	r.TablePaths[name] = filepath.ToSlash(rel)
+	return nil
+}
+
+func (s *Report) addTraining(_ context.Context, rc *pipeline.RunContext, r *report.Report) error {
+	if s.Training == "" {
+		return nil
+	}
+	if cfg, ok := rc.StageConfig(s.Training).(*Train); ok && cfg.Objective == "jem" {
+		r.GapAlarm = cfg.Guard.GapAlarm
+	}
+	return table(rc, r, s.Training, "training", &r.Training)
+}
+
+func (s *Report) addCalibration(_ context.Context, rc *pipeline.RunContext, r *report.Report) error {
+	if s.Calibration == "" {
+		return nil
+	}
+	for _, read := range []func() error{
+		func() error { return table(rc, r, s.Calibration, "calibration_metrics", &r.CalibrationMetrics) },
+		func() error { return table(rc, r, s.Calibration, "calibration_bins", &r.CalibrationBins) },
+		func() error { return table(rc, r, s.Calibration, "recalibration", &r.Recalibration) },
+		func() error { return table(rc, r, s.Calibration, "risk_coverage", &r.RiskCoverage) },
+		func() error { return table(rc, r, s.Calibration, "per_class", &r.PerClass) },
+		func() error { return table(rc, r, s.Calibration, "confusion", &r.Confusion) },
+	} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Report) addOOD(_ context.Context, rc *pipeline.RunContext, r *report.Report) error {
+	if s.OOD == "" {
+		return nil
+	}
+	for _, read := range []func() error{
+		func() error { return table(rc, r, s.OOD, "ood_metrics", &r.OODMetrics) },
+		func() error { return table(rc, r, s.OOD, "roc", &r.ROC) },
+		func() error { return table(rc, r, s.OOD, "histograms", &r.Histograms) },
+		func() error { return table(rc, r, s.OOD, "thresholds", &r.Thresholds) },
+	} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addSamples takes the chains evenly, so that the classes of conditional chains stay mixed.
+func (s *Report) addSamples(_ context.Context, rc *pipeline.RunContext, r *report.Report) error {
+	if s.Sampling == "" || s.Samples == 0 {
+		return nil
+	}
+	var all []outputs.Sample
+	if err := table(rc, r, s.Sampling, "samples", &all); err != nil {
+		return err
+	}
+	meta, err := outputs.ReadMeta(filepath.Join(rc.StageDir(s.Sampling), "tables", "samples.parquet"))
+	if err != nil {
+		return err
+	}
+	for _, row := range all {
+		if row.Chain < int64(s.Samples) {
+			r.Samples = append(r.Samples, row)
+		}
+	}
+	r.SampleShape = meta.SampleShape
+	lo, hi, ok := rangeOf(meta)
+	if !ok {
+		return fault.New(fault.Data, "samples.parquet", "metadata raw_range is missing").Do("run the stage %s again", s.Sampling)
+	}
+	r.SampleRange = [2]float64{lo, hi}
+	return nil
+}

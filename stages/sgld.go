@@ -1,0 +1,203 @@
+package stages
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/jempipe/jempipe/internal/fault"
+	"github.com/jempipe/jempipe/internal/keyed"
+	"github.com/jempipe/jempipe/langevin"
+	"github.com/jempipe/jempipe/outputs"
+	"github.com/jempipe/jempipe/pipeline"
+	"github.com/jempipe/jempipe/score"
+	"github.com/jempipe/jempipe/train"
+)
+
+// SGLDKind draws samples from a trained model.
+func SGLDKind() pipeline.Kind {
+	return pipeline.Kind{
+		Name: "sgld", Version: 1,
+		Summary: "Draws samples from the model's density by Langevin dynamics and writes tables/samples.parquet, a row for each chain and kept step.",
+		New:     func() pipeline.Stage { return &SGLD{Start: "buffer", Chains: 64, Steps: 100, KeepEvery: 20, Shards: 2} },
+	}
+}
+
+// SGLD is the configuration of an sgld stage.
+type SGLD struct {
+	Model     pipeline.StageRef `yaml:"model" required:"true" default:"export" kinds:"export|train" doc:"Stage whose model is sampled."`
+	Start     string            `yaml:"start" enum:"buffer|noise|data" default:"buffer" doc:"Where chains start: in the replay buffer of training, in uniform noise, or in rows of a data set."`
+	Buffer    pipeline.StageRef `yaml:"buffer" default:"train" kinds:"train" doc:"Stage whose replay buffer start: buffer reads."`
+	Data      pipeline.DataRef  `yaml:"data" doc:"Data set whose first rows start: data begins from."`
+	Classes   []int             `yaml:"classes" min:"0" doc:"Sample p(x|y): chains take these classes in turn, and follow the gradient of log p(x,y). Absent: unconditional."`
+	Chains    int               `yaml:"chains" min:"1" max:"100000" default:"64" doc:"Number of chains."`
+	Steps     int               `yaml:"steps" min:"1" default:"100" doc:"Updates of each chain."`
+	KeepEvery int               `yaml:"keep_every" min:"1" default:"20" doc:"A chain's state is written at its start, every so many steps and at its end."`
+	StepSize  *float64          `yaml:"step_size" min:"0" doc:"Factor in front of the gradient. Default: as in training."`
+	NoiseStd  *float64          `yaml:"noise_std" min:"0" doc:"Standard deviation of the noise of an update. Default: as in training."`
+	GradClip  *float64          `yaml:"grad_clip" min:"0" doc:"Bound on each element of the gradient; 0: none. Default: as in training."`
+	Clamp     *bool             `yaml:"clamp" doc:"Keep states inside the range of training. Default: as in training."`
+	Shards    int               `yaml:"shards" min:"1" max:"64" default:"2" doc:"Parts of the chains that run side by side."`
+}
+
+// Lint implements pipeline.Stage.
+func (s *SGLD) Lint(lc *pipeline.LintContext) {
+	if s.Start == "buffer" && s.Buffer == "" {
+		lc.Problem("buffer", "start: buffer needs the train stage whose replay buffer is read; or use start: noise")
+	}
+	if s.Start == "data" && s.Data == "" {
+		lc.Problem("data", "start: data needs a data set")
+	}
+}
+
+// Run implements pipeline.Stage.
+func (s *SGLD) Run(ctx context.Context, rc *pipeline.RunContext) error {
+	b, err := loadBundle(rc.StageDir(s.Model))
+	if err != nil {
+		return err
+	}
+	for _, y := range s.Classes {
+		if y >= len(b.Classes) {
+			return fault.New(fault.Config, "stages."+rc.Name+".classes", "class %d, the model has classes 0 to %d", y, len(b.Classes)-1)
+		}
+	}
+	chains, err := s.start(ctx, rc, b)
+	if err != nil {
+		return err
+	}
+	rows, err := s.sample(ctx, rc, b, chains)
+	if err != nil {
+		return err
+	}
+	meta := tableMeta(rc, b.hash(), b.Classes)
+	meta.SampleShape = b.Preprocess.SampleShape
+	lo, hi := b.rawRange()
+	meta.Extra = map[string]string{rangeKey: mustJSON([]float64{lo, hi})}
+	return writeTable(rc, "samples", meta, rows)
+}
+
+// start puts the chains where they begin, in model space.
+func (s *SGLD) start(ctx context.Context, rc *pipeline.RunContext, b bundle) (langevin.Chains, error) {
+	c := langevin.Chains{X: make([]float32, s.Chains*b.Arch.Size()), Keys: make([]uint64, s.Chains)}
+	for i := range c.Keys {
+		c.Keys[i] = uint64(i)
+		if len(s.Classes) > 0 {
+			c.Classes = append(c.Classes, int32(s.Classes[i%len(s.Classes)]))
+		}
+	}
+	rng := keyed.New(stageSeed(rc), "sgld start")
+	switch s.Start {
+	case "noise":
+		noise, err := langevin.NewBuffer(s.Chains, b.Arch.Size(), 1, b.Sampler.Range[0], b.Sampler.Range[1], rng)
+		if err != nil {
+			return c, err
+		}
+		copy(c.X, noise.X)
+	case "data":
+		rows, err := firstRows(ctx, rc, s.Data, s.Chains)
+		if err != nil {
+			return c, err
+		}
+		if rows.Len() < s.Chains || len(rows.X) != rows.Len()*b.Arch.Size() {
+			return c, fault.New(fault.Data, "data."+string(s.Data), "%d rows with %d values in all, want %d rows of %d values", rows.Len(), len(rows.X), s.Chains, b.Arch.Size()).
+				Do("take fewer chains or another data set")
+		}
+		copy(c.X, newSpace(b.Preprocess, b.Arch.Input).model(rows.X))
+	default:
+		return c, s.fromBuffer(rc, b, c, rng)
+	}
+	return c, nil
+}
+
+// fromBuffer draws the chains from the replay buffer, each from the slice of its class where the buffer has slices.
+func (s *SGLD) fromBuffer(rc *pipeline.RunContext, b bundle, c langevin.Chains, rng keyed.Source) error {
+	path := filepath.Join(rc.StageDir(s.Buffer), "models", bufferFile)
+	buf, err := loadBuffer(path)
+	if err != nil {
+		return err
+	}
+	if buf.Dim != b.Arch.Size() {
+		return fault.New(fault.Data, path, "chains of %d elements, the model takes %d", buf.Dim, b.Arch.Size()).
+			Do("let buffer and model name the same training")
+	}
+	classes := c.Classes
+	if buf.Classes != len(b.Classes) {
+		classes = nil
+	}
+	buf.Draw(c.X, make([]int, s.Chains), classes, 0, rng.At(0, 0).Rand)
+	return nil
+}
+
+// sample runs the chains and scores the kept states.
+func (s *SGLD) sample(ctx context.Context, rc *pipeline.RunContext, b bundle, chains langevin.Chains) ([]outputs.Sample, error) {
+	rt, err := rc.Runtime()
+	if err != nil {
+		return nil, err
+	}
+	live, err := newLiveModel(rt, b, liveOptions{densities: s.Shards, conditional: len(s.Classes) > 0})
+	if err != nil {
+		return nil, err
+	}
+	defer live.Close()
+	predict, err := live.predictor(rt)
+	if err != nil {
+		return nil, err
+	}
+	cfg := s.langevin(b.Sampler)
+	sampler, err := langevin.NewSampler(cfg, b.Arch.Size(), keyed.New(stageSeed(rc), "sgld noise"), live.densities...)
+	if err != nil {
+		return nil, err
+	}
+	sp := newSpace(b.Preprocess, b.Arch.Input)
+	var rows []outputs.Sample
+	st, err := sampler.Run(ctx, chains, func(step int, x []float32, _ []float64) error {
+		rc.Progress(int64(step), int64(cfg.Steps), "%d chains", len(chains.Keys))
+		if step%s.KeepEvery != 0 && step != cfg.Steps {
+			return nil
+		}
+		logits, err := predict(ctx, x)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, sampleRows(b, chains, step, sp.raw(x), logits)...)
+		return nil
+	})
+	if err == nil {
+		rc.Detail("displacement", st.Displacement)
+		rc.Detail("max_abs_log_density", st.MaxAbsLogP)
+	}
+	return rows, err
+}
+
+// langevin is the update rule of training with what this stage changes.
+func (s *SGLD) langevin(t train.Sampler) langevin.Config {
+	or := func(v *float64, other float64) float64 {
+		if v != nil {
+			return *v
+		}
+		return other
+	}
+	cfg := langevin.Config{Steps: s.Steps, StepSize: or(s.StepSize, t.StepSize), NoiseStd: or(s.NoiseStd, t.NoiseStd),
+		GradClip: or(s.GradClip, t.GradClip), Clamp: t.Clamp, Lo: t.Range[0], Hi: t.Range[1]}
+	if s.Clamp != nil {
+		cfg.Clamp = *s.Clamp
+	}
+	return cfg
+}
+
+// sampleRows is the table rows of all chains at one step. raw and logits hold the chains one after another.
+func sampleRows(b bundle, c langevin.Chains, step int, raw, logits []float32) []outputs.Sample {
+	rows := make([]outputs.Sample, len(c.Keys))
+	k, width := len(b.Classes), b.Arch.Size()
+	for i := range rows {
+		z := score.Describe(logits[i*k:(i+1)*k], nil)
+		rows[i] = outputs.Sample{Chain: int64(i), Step: int32(step), Energy: outputs.Defined(z.Energy()), Confidence: outputs.Defined(z.Confidence),
+			X: raw[i*width : (i+1)*width]}
+		if z.Pred >= 0 {
+			rows[i].Pred, rows[i].PredName = new(int32(z.Pred)), text(b.Classes[z.Pred])
+		}
+		if c.Classes != nil {
+			rows[i].Class, rows[i].ClassName = new(c.Classes[i]), text(b.Classes[c.Classes[i]])
+		}
+	}
+	return rows
+}

@@ -1,0 +1,253 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jempipe/jempipe/datasets"
+	"github.com/jempipe/jempipe/internal/fault"
+	"github.com/jempipe/jempipe/internal/keyed"
+	"github.com/jempipe/jempipe/langevin"
+	"github.com/jempipe/jempipe/model"
+	"github.com/jempipe/jempipe/outputs"
+	"github.com/jempipe/jempipe/pipeline"
+	"github.com/jempipe/jempipe/train"
+	"github.com/jempipe/jempipe/train/gorgonia"
+)
+
+// TrainKind trains a joint energy-based model, or the same network as a plain classifier.
+func TrainKind() pipeline.Kind {
+	return pipeline.Kind{
+		Name: "train", Version: 1,
+		Summary: "Trains a network on a data set: as a joint energy-based model, or as a plain classifier. Writes models/weights.safetensors, models/buffer.safetensors (the replay buffer) and tables/training.parquet.",
+		New: func() pipeline.Stage {
+			return &Train{Network: defaultNetwork(), Preprocess: Preprocess{Scale: 1, Layout: "auto"}, MemoryMB: 4096, Config: train.Default()}
+		},
+	}
+}
+
+// Train is the configuration of a train stage.
+type Train struct {
+	Data       pipeline.DataRef `yaml:"data" required:"true" default:"train" doc:"Data set to train on. It is held in memory. Rows without a label take part in p(x) alone."`
+	Validate   pipeline.DataRef `yaml:"validate" default:"valid" doc:"Labelled data set that is evaluated now and then; it decides nothing."`
+	MemoryMB   int64            `yaml:"memory_mb" min:"1" default:"4096" fingerprint:"-" doc:"Largest size of the training rows as float32, in MiB."`
+	Network    Network          `yaml:"network" doc:"Architecture."`
+	Preprocess Preprocess       `yaml:"preprocess" doc:"How raw values become model space. Recorded with the model and built into the exported graphs."`
+	train.Config
+}
+
+// Lint implements pipeline.Stage.
+func (t *Train) Lint(lc *pipeline.LintContext) {
+	for _, p := range t.Config.Lint(0) {
+		lc.Problem(p.Key, "%s", p.Message)
+	}
+	if (t.Preprocess.Mean == nil) != (t.Preprocess.Std == nil) {
+		lc.Problem("preprocess", "mean and std go together: give both, or neither to scale the data set's range to [-1,1]")
+	}
+}
+
+// Run implements pipeline.Stage.
+func (t *Train) Run(ctx context.Context, rc *pipeline.RunContext) error {
+	job, err := t.prepare(ctx, rc)
+	if err != nil {
+		return err
+	}
+	res, err := t.fit(ctx, rc, job)
+	if len(res.Records) > 0 {
+		summarise(rc, res)
+	}
+	if err != nil {
+		return err
+	}
+	if err := job.bundle.save(rc.Dir.Path("models", weightsFile)); err != nil {
+		return err
+	}
+	if res.Buffer != nil {
+		if err := saveBuffer(rc.Dir.Path("models", bufferFile), res.Buffer); err != nil {
+			return err
+		}
+	}
+	return writeTable(rc, "training", tableMeta(rc, job.bundle.hash(), job.bundle.Classes), trainingRows(res.Records))
+}
+
+// trainJob is a training run before its first step.
+type trainJob struct {
+	bundle bundle
+	data   train.Data
+	seed   uint64
+}
+
+func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob, error) {
+	rows, info, err := t.read(ctx, rc, t.Data)
+	if err != nil {
+		return trainJob{}, err
+	}
+	if len(info.Classes) < 2 {
+		return trainJob{}, fault.New(fault.Config, "data."+info.Name, "the classes are not known, and labels do not tell which could have occurred").
+			Do("state num_classes or class_names at the data set")
+	}
+	pre, input, err := t.Preprocess.resolve(info)
+	if err != nil {
+		return trainJob{}, err
+	}
+	arch, err := t.Network.build(input, len(info.Classes))
+	if err != nil {
+		return trainJob{}, fault.New(fault.Config, "stages."+rc.Name+".network", "%v", err)
+	}
+	for _, p := range t.Config.Lint(arch.Classes) {
+		return trainJob{}, fault.New(fault.Config, "stages."+rc.Name+"."+p.Key, "%s", p.Message)
+	}
+	seed := stageSeed(rc)
+	params, err := arch.Init(func(i int) *rand.Rand { return keyed.New(seed, "train init").At(uint64(i), 0).Rand })
+	if err != nil {
+		return trainJob{}, err
+	}
+	sp := newSpace(pre, input)
+	job := trainJob{seed: seed,
+		bundle: bundle{Arch: arch, Params: params, Preprocess: pre, Classes: info.Classes, Lo: info.Lo, Hi: info.Hi, Objective: t.Objective, Sampler: t.Sampler},
+		data:   train.Data{Dim: arch.Size(), Classes: arch.Classes}}
+	job.data.X, job.data.Labels = sp.model(rows.X), labelsOf(rows)
+	if t.Validate != "" {
+		valid, vinfo, err := t.read(ctx, rc, t.Validate)
+		if err != nil {
+			return trainJob{}, err
+		}
+		if err := sameLabels("data."+vinfo.Name, vinfo, info); err != nil {
+			return trainJob{}, err
+		}
+		job.data.ValidX, job.data.ValidLabels = sp.model(valid.X), labelsOf(valid)
+	}
+	rc.Detail("parameters", params.Count())
+	rc.Detail("train_rows", rows.Len())
+	rc.Detail("steps", t.TotalSteps(rows.Len()))
+	return job, nil
+}
+
+// read holds a data set in memory, without the rows that could not be decoded.
+func (t *Train) read(ctx context.Context, rc *pipeline.RunContext, ref pipeline.DataRef) (*datasets.Rows, datasets.Info, error) {
+	ds, err := rc.Data.Get(string(ref))
+	if err != nil {
+		return nil, datasets.Info{}, err
+	}
+	rows, err := datasets.ReadAll(ctx, ds, t.MemoryMB<<20)
+	if err != nil {
+		return nil, datasets.Info{}, err
+	}
+	if dropped := keepGood(rows, ds.Info().Width()); dropped > 0 {
+		rc.Log.Warn("rows that could not be decoded take no part in training", "data", ref, "rows", dropped)
+		rc.Detail("dropped_rows_"+string(ref), dropped)
+	}
+	if rows.Len() == 0 {
+		return nil, datasets.Info{}, fault.New(fault.Data, "data."+string(ref), "no usable row")
+	}
+	return rows, ds.Info(), nil
+}
+
+// fit runs the training loop with gorgonia for the parameters and ONNX Runtime for the chains.
+func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob) (train.Result, error) {
+	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards, train.Solver{
+		Name: t.Optimizer.Name, Beta1: t.Optimizer.Beta1, Beta2: t.Optimizer.Beta2, Epsilon: t.Optimizer.Epsilon,
+		Momentum: t.Optimizer.Momentum, WeightDecay: t.Optimizer.WeightDecay})
+	if err != nil {
+		return train.Result{}, err
+	}
+	defer engine.Close()
+	rt, err := rc.Runtime()
+	if err != nil {
+		return train.Result{}, err
+	}
+	need := liveOptions{conditional: t.Sampler.Conditional || t.Loss.PXY > 0}
+	if t.Objective == "jem" {
+		need.densities = t.Shards
+	}
+	live, err := newLiveModel(rt, job.bundle, need)
+	if err != nil {
+		return train.Result{}, err
+	}
+	defer live.Close()
+	predict, err := live.predictor(rt)
+	if err != nil {
+		return train.Result{}, err
+	}
+	deps := train.Deps{Engine: engine, Predict: predict, Log: rc.Log}
+	if t.Objective == "jem" {
+		if deps.Sampler, err = langevin.NewSampler(t.langevin(), job.data.Dim, keyed.New(job.seed, "train sgld"), live.densities...); err != nil {
+			return train.Result{}, err
+		}
+	}
+	started := time.Now()
+	deps.Progress = func(done, total int, r train.Record) {
+		rc.Progress(int64(done), int64(total), "loss %.3f, gap %.3f, accuracy %.3f", r.Loss, r.Gap(), r.Accuracy)
+	}
+	res, err := train.Run(ctx, t.Config, job.data, job.seed, deps)
+	if n := len(res.Records); n > 0 {
+		rc.Measure("steps_per_second", float64(n)/time.Since(started).Seconds())
+	}
+	return res, err
+}
+
+func (t *Train) langevin() langevin.Config {
+	s := t.Sampler
+	return langevin.Config{Steps: s.Steps, StepSize: s.StepSize, NoiseStd: s.NoiseStd, GradClip: s.GradClip, Clamp: s.Clamp, Lo: s.Range[0], Hi: s.Range[1]}
+}
+
+// summarise tells how the run ended, for run.json.
+func summarise(rc *pipeline.RunContext, res train.Result) {
+	last := res.Records[len(res.Records)-1]
+	for key, v := range map[string]float64{
+		"final_loss": last.Loss, "final_valid_accuracy": last.ValidAccuracy, "final_valid_nll": last.ValidNLL,
+	} {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			rc.Detail(key, v)
+		}
+	}
+	if res.Buffer == nil {
+		return
+	}
+	var gap float64
+	tail := res.Records[len(res.Records)-min(len(res.Records), 100):]
+	for _, r := range tail {
+		gap += r.Gap() / float64(len(tail))
+	}
+	rc.Detail("gap_mean_last_100_steps", gap)
+	rc.Detail("gap_alarms", res.Alarms)
+	rc.Detail("buffer_mean", res.Buffer.Mean())
+}
+
+func trainingRows(records []train.Record) []outputs.Training {
+	rows := make([]outputs.Training, len(records))
+	for i, r := range records {
+		rows[i] = outputs.Training{
+			Step: int64(r.Step), Epoch: r.Epoch, LR: r.LearningRate,
+			Loss: outputs.Defined(r.Loss), LossPX: outputs.Defined(r.PX), LossPYX: outputs.Defined(r.PYgivenX), LossPXY: outputs.Defined(r.PXY), LossReg: outputs.Defined(r.Reg),
+			FData: outputs.Defined(r.FData), FSamples: outputs.Defined(r.FSamples), Gap: outputs.Defined(r.Gap()), GradNorm: outputs.Defined(r.GradNorm),
+			Accuracy: outputs.Defined(r.Accuracy), ValidAccuracy: outputs.Defined(r.ValidAccuracy), ValidNLL: outputs.Defined(r.ValidNLL),
+			SampleMean: outputs.Defined(r.SampleMean), DataMean: outputs.Defined(r.DataMean), ChainDisplacement: outputs.Defined(r.Displacement), MaxAbsF: outputs.Defined(r.MaxAbsF),
+		}
+	}
+	return rows
+}
+
+func saveBuffer(path string, b *langevin.Buffer) error {
+	t := model.Tensor{Name: "buffer", Shape: []int{b.Size, b.Dim}, Data: b.X}
+	return writeSafetensors(path, model.Params{t}, map[string]string{"classes": fmt.Sprint(b.Classes)})
+}
+
+func loadBuffer(path string) (*langevin.Buffer, error) {
+	params, meta, err := readSafetensors(path)
+	if err != nil {
+		return nil, err
+	}
+	b := &langevin.Buffer{Classes: 1}
+	if len(params) != 1 || len(params[0].Shape) != 2 {
+		return nil, fault.New(fault.Data, path, "want one tensor of shape [chains, elements]")
+	}
+	if _, err := fmt.Sscan(meta["classes"], &b.Classes); err != nil || b.Classes < 1 {
+		return nil, fault.New(fault.Data, path, "metadata classes is %q, want a positive number", meta["classes"])
+	}
+	b.X, b.Size, b.Dim = params[0].Data, params[0].Shape[0], params[0].Shape[1]
+	return b, nil
+}

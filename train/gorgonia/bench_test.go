@@ -1,0 +1,38 @@
+package gorgonia
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/jempipe/jempipe/model"
+)
+
+// BenchmarkStep is one parameter update of the example networks: gradients of 192 rows (labelled, data and sampled
+// rows of a batch of 64) and an Adam step.
+func BenchmarkStep(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		arch model.Arch
+	}{{"28x28", convnet28()}, {"8x8", convnet8()}} {
+		for _, shards := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/shards=%d", c.name, shards), func(b *testing.B) {
+				const rows = 192
+				e, err := New(c.arch, testParams(b, c.arch, 1), rows, shards, DefaultSolver())
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer e.Close()
+				batch := testBatch(c.arch, rows, 2)
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := e.Gradients(batch); err != nil {
+						b.Fatal(err)
+					}
+					if err := e.Step(1e-4); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

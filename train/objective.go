@@ -1,0 +1,213 @@
+package train
+
+import (
+	"math"
+
+	"github.com/jempipe/jempipe/score"
+)
+
+// Batch is the rows of one parameter update with their weights in the loss
+//
+//	loss = sum_r alpha_r*lse_r + beta_r*lse_r^2 + sum_k gamma_rk*z_rk,   lse_r = log sum_k exp z_rk
+//
+// for logits z. Cross-entropy, the difference of mean log densities, the joint term and the energy regulariser are
+// all such sums, so that a single backward pass over all rows gives the gradient of the whole objective.
+type Batch struct {
+	X     []float32 // [N, input shape], model space, row-major
+	Alpha []float32 // [N]
+	Beta  []float32 // [N]
+	Gamma []float32 // [N,K]
+}
+
+// Solver chooses the rule of parameter updates.
+type Solver struct {
+	Name         string // adam or sgd
+	Beta1, Beta2 float64
+	Epsilon      float64
+	Momentum     float64
+	WeightDecay  float64 // L2, added to the gradient
+}
+
+// Engine computes parameter gradients and applies them. It updates the parameters it was made with in place.
+type Engine interface {
+	// Gradients keeps the gradient of the loss with respect to all parameters and gives the logits [N,K], which are
+	// valid until the next call.
+	Gradients(b Batch) (logits []float32, err error)
+	GradientNorm() float64           // Euclidean norm over all parameters of the kept gradient
+	ScaleGradients(f float64)        // multiplies the kept gradient
+	Step(learningRate float64) error // one update; forgets the gradient
+	Close() error
+}
+
+// rowKind says what a row of a batch is there for.
+type rowKind struct{ from, to int }
+
+func (r rowKind) n() int { return r.to - r.from }
+
+// layout is where each group of rows stands in a batch. A group that is not used is empty.
+type layout struct {
+	data     rowKind // real rows for p(x)
+	labelled rowKind // real rows for p(y|x) and p(x,y); equals data with one batch
+	samples  rowKind // chains of p(x)
+	joint    rowKind // chains of p(x,y)
+	rows     int
+}
+
+func (c Config) layout() layout {
+	var l layout
+	next := func() rowKind {
+		r := rowKind{l.rows, l.rows + c.BatchSize}
+		l.rows = r.to
+		return r
+	}
+	if !c.generative() {
+		l.labelled = next()
+		return l
+	}
+	l.data = next()
+	l.labelled = l.data
+	if !c.OneBatch {
+		l.labelled = next()
+	}
+	l.samples = next()
+	if c.Loss.PXY > 0 {
+		l.joint = next()
+	}
+	return l
+}
+
+// Rows is the number of rows of every batch of a run: what an engine is built for.
+func (c Config) Rows() int { return c.layout().rows }
+
+// weigh sets the weights of a batch. labels and classes are those of the labelled rows and of the joint chains; a
+// label below 0 is unknown and leaves its row out of the supervised terms.
+func (c Config) weigh(l layout, b Batch, k int, labels, classes []int32) {
+	clear(b.Alpha)
+	clear(b.Beta)
+	clear(b.Gamma)
+	if c.generative() {
+		spread(b.Alpha, l.data, -c.Loss.PX)
+		spread(b.Alpha, l.samples, c.Loss.PX)
+		spread(b.Beta, l.data, c.Loss.EnergyReg)
+		spread(b.Beta, l.samples, c.Loss.EnergyReg)
+		perClass(b.Gamma, l.joint, k, classes, c.Loss.PXY)
+		perClass(b.Gamma, l.labelled, k, labels, -c.Loss.PXY)
+	}
+	known := 0
+	for _, y := range labels {
+		if y >= 0 {
+			known++
+		}
+	}
+	if known == 0 {
+		return
+	}
+	w := float32(c.Loss.PYgivenX / float64(known))
+	for i, y := range labels {
+		if y >= 0 {
+			r := l.labelled.from + i
+			b.Alpha[r] += w
+			b.Gamma[r*k+int(y)] -= w
+		}
+	}
+}
+
+func spread(weights []float32, r rowKind, total float64) {
+	for i := r.from; i < r.to; i++ {
+		weights[i] += float32(total / float64(r.n()))
+	}
+}
+
+// perClass spreads a weight over the logits of known classes.
+func perClass(gamma []float32, r rowKind, k int, classes []int32, total float64) {
+	for i := range r.n() {
+		if total != 0 && classes[i] >= 0 {
+			gamma[(r.from+i)*k+int(classes[i])] += float32(total / float64(r.n()))
+		}
+	}
+}
+
+// Terms are the parts of the loss of one step, from the logits in float64.
+type Terms struct {
+	Loss     float64 // their weighted sum
+	PX       float64 // mean f(samples) - mean f(data); NaN without chains
+	PYgivenX float64 // cross-entropy; NaN without labels
+	PXY      float64 // mean f(samples, y) - mean f(data, y); NaN where unused
+	Reg      float64 // energy regulariser; NaN without chains
+
+	FData     float64 // mean f of the real rows of p(x), f = log-sum-exp of the logits; NaN without chains
+	FSamples  float64 // mean f of the chains; NaN without chains
+	Accuracy  float64 // share of labelled rows whose largest logit is their label; NaN without labels
+	MaxAbsF   float64 // largest |f| of all rows
+	NonFinite int     // first row with a non-finite logit, or -1
+}
+
+// terms computes the parts of the loss from logits [N,K].
+func (c Config) terms(l layout, logits []float32, k int, labels, classes []int32) Terms {
+	nan := math.NaN()
+	t := Terms{PX: nan, PYgivenX: nan, PXY: nan, Reg: nan, FData: nan, FSamples: nan, Accuracy: nan, NonFinite: -1}
+	f := make([]float64, l.rows)
+	for r := range f {
+		f[r] = score.LogSumExp(logits[r*k : (r+1)*k])
+		if math.IsNaN(f[r]) || math.IsInf(f[r], 0) {
+			t.NonFinite = r
+			return t
+		}
+		t.MaxAbsF = max(t.MaxAbsF, math.Abs(f[r]))
+	}
+	if c.generative() {
+		var sq1, sq2 float64
+		t.FData, sq1 = moments(f, l.data)
+		t.FSamples, sq2 = moments(f, l.samples)
+		t.PX = t.FSamples - t.FData
+		t.Reg = sq1 + sq2
+		t.Loss += c.Loss.PX*t.PX + c.Loss.EnergyReg*t.Reg
+		if c.Loss.PXY > 0 {
+			t.PXY = meanLogit(logits, l.joint, k, classes) - meanLogit(logits, l.labelled, k, labels)
+			t.Loss += c.Loss.PXY * t.PXY
+		}
+	}
+	t.supervised(c, l, logits, f, k, labels)
+	return t
+}
+
+func (t *Terms) supervised(c Config, l layout, logits []float32, f []float64, k int, labels []int32) {
+	var sum float64
+	known, right := 0, 0
+	for i, y := range labels {
+		if y < 0 {
+			continue
+		}
+		r := l.labelled.from + i
+		z := logits[r*k : (r+1)*k]
+		sum += f[r] - float64(z[y])
+		known++
+		if pred, _ := score.Argmax(z); pred == int(y) {
+			right++
+		}
+	}
+	if known > 0 {
+		t.PYgivenX = sum / float64(known)
+		t.Accuracy = float64(right) / float64(known)
+		t.Loss += c.Loss.PYgivenX * t.PYgivenX
+	}
+}
+
+func moments(f []float64, r rowKind) (mean, square float64) {
+	for _, v := range f[r.from:r.to] {
+		mean += v
+		square += v * v
+	}
+	n := float64(r.n())
+	return mean / n, square / n
+}
+
+func meanLogit(logits []float32, r rowKind, k int, classes []int32) float64 {
+	var sum float64
+	for i := range r.n() {
+		if y := classes[i]; y >= 0 {
+			sum += float64(logits[(r.from+i)*k+int(y)])
+		}
+	}
+	return sum / float64(r.n())
+}

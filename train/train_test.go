@@ -1,0 +1,348 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jempipe/jempipe/internal/keyed"
+	"github.com/jempipe/jempipe/langevin"
+	"github.com/jempipe/jempipe/score"
+)
+
+// linear is a classifier z = W x + b in plain Go: engine and density at once, an independent stand-in for both.
+type linear struct {
+	dim, k int
+	w, g   []float64 // [k*(dim+1)], bias last
+	break_ int       // the call whose logits become NaN; 0: none
+	calls  int
+}
+
+func newLinear(dim, k int) *linear {
+	m := &linear{dim: dim, k: k, w: make([]float64, k*(dim+1)), g: make([]float64, k*(dim+1))}
+	rng := keyed.New(5, "linear").At(0, 0)
+	for i := range m.w {
+		m.w[i] = 0.1 * rng.NormFloat64()
+	}
+	return m
+}
+
+func (m *linear) logits(x []float32) []float32 {
+	n := len(x) / m.dim
+	z := make([]float32, n*m.k)
+	for r := range n {
+		for c := range m.k {
+			w := m.w[c*(m.dim+1) : (c+1)*(m.dim+1)]
+			sum := w[m.dim]
+			for j := range m.dim {
+				sum += w[j] * float64(x[r*m.dim+j])
+			}
+			z[r*m.k+c] = float32(sum)
+		}
+	}
+	return z
+}
+
+func softmax(z []float32) []float64 {
+	f, p := score.LogSumExp(z), make([]float64, len(z))
+	for i, v := range z {
+		p[i] = math.Exp(float64(v) - f)
+	}
+	return p
+}
+
+func (m *linear) Gradients(b Batch) ([]float32, error) {
+	m.calls++
+	clear(m.g)
+	z := m.logits(b.X)
+	for r := range b.Alpha {
+		row := z[r*m.k : (r+1)*m.k]
+		p, f := softmax(row), score.LogSumExp(row)
+		for c := range m.k {
+			d := (float64(b.Alpha[r])+2*float64(b.Beta[r])*f)*p[c] + float64(b.Gamma[r*m.k+c])
+			g := m.g[c*(m.dim+1) : (c+1)*(m.dim+1)]
+			for j := range m.dim {
+				g[j] += d * float64(b.X[r*m.dim+j])
+			}
+			g[m.dim] += d
+		}
+	}
+	if m.calls == m.break_ {
+		z[7] = float32(math.NaN())
+	}
+	return z, nil
+}
+
+func (m *linear) GradientNorm() float64 {
+	var sq float64
+	for _, v := range m.g {
+		sq += v * v
+	}
+	return math.Sqrt(sq)
+}
+
+func (m *linear) ScaleGradients(f float64) {
+	for i := range m.g {
+		m.g[i] *= f
+	}
+}
+
+func (m *linear) Step(lr float64) error {
+	for i := range m.w {
+		m.w[i] -= lr * m.g[i]
+	}
+	return nil
+}
+
+func (m *linear) Close() error { return nil }
+
+func (m *linear) Gradient(_ context.Context, x []float32, classes []int32, logp []float64, grad []float32) error {
+	z := m.logits(x)
+	for r := range logp {
+		row := z[r*m.k : (r+1)*m.k]
+		p := softmax(row)
+		logp[r] = score.LogSumExp(row)
+		if classes != nil {
+			clear(p)
+			p[classes[r]] = 1
+			logp[r] = float64(row[classes[r]])
+		}
+		for j := range m.dim {
+			var g float64
+			for c := range m.k {
+				g += p[c] * m.w[c*(m.dim+1)+j]
+			}
+			grad[r*m.dim+j] = float32(g)
+		}
+	}
+	return nil
+}
+
+// blobs are three Gaussian clusters.
+func blobs(n int) Data {
+	d := Data{Dim: 2, Classes: 3}
+	rng := keyed.New(1, "blobs").At(0, 0)
+	centres := [][2]float64{{-0.6, -0.6}, {0.6, -0.6}, {0, 0.6}}
+	for i := range n {
+		c := i % 3
+		d.Labels = append(d.Labels, int32(c))
+		for j := range 2 {
+			d.X = append(d.X, float32(centres[c][j]+0.1*rng.NormFloat64()))
+		}
+	}
+	d.ValidX, d.ValidLabels = d.X[:60], d.Labels[:30]
+	return d
+}
+
+func toy(change func(*Config)) Config {
+	c := Default()
+	c.Steps, c.BatchSize, c.EvalEvery = 60, 16, 20
+	c.Sampler.BufferSize, c.Sampler.Steps = 300, 5
+	c.Optimizer.LR, c.Optimizer.Warmup = 0.2, 5
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+func runToy(t *testing.T, c Config, m *linear) (Result, error) {
+	t.Helper()
+	d := blobs(150)
+	s, err := langevin.NewSampler(langevin.Config{Steps: c.Sampler.Steps, StepSize: c.Sampler.StepSize, NoiseStd: c.Sampler.NoiseStd,
+		GradClip: c.Sampler.GradClip, Clamp: true, Lo: -1, Hi: 1}, 2, keyed.New(1, "sgld"), m, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Run(context.Background(), c, d, 1, Deps{Engine: m, Sampler: s, Log: slog.New(slog.DiscardHandler),
+		Predict: func(_ context.Context, x []float32) ([]float32, error) { return m.logits(x), nil }})
+}
+
+func TestEveryObjectiveLearns(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"jem":               nil,
+		"classifier":        func(c *Config) { c.Objective = "classifier" },
+		"one batch":         func(c *Config) { c.OneBatch = true },
+		"class conditional": func(c *Config) { c.Sampler.Conditional = true },
+		"p(x,y)":            func(c *Config) { c.Loss.PXY = 0.5 },
+		"few labels":        func(c *Config) { c.PerClass = 5 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			res, err := runToy(t, toy(change), newLinear(2, 3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(res.Records) != 60 {
+				t.Fatalf("%d records, want 60", len(res.Records))
+			}
+			last := res.Records[59]
+			if !(last.ValidAccuracy > 0.95) || !(last.ValidNLL < 1) {
+				t.Errorf("validation accuracy %v and NLL %v after 60 steps", last.ValidAccuracy, last.ValidNLL)
+			}
+			if name == "classifier" != (res.Buffer == nil) || name == "classifier" != math.IsNaN(last.PX) {
+				t.Errorf("buffer %v and p(x) term %v", res.Buffer != nil, last.PX)
+			}
+			if (name == "p(x,y)") == math.IsNaN(last.PXY) {
+				t.Errorf("p(x,y) term is %v", last.PXY)
+			}
+		})
+	}
+}
+
+func TestSameSeedSameRun(t *testing.T) {
+	c := toy(func(c *Config) { c.Loss.PXY, c.Sampler.Conditional = 0.5, true })
+	a, b := newLinear(2, 3), newLinear(2, 3)
+	ra, err := runToy(t, c, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rb, err := runToy(t, c, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(a.w, b.w) || !slices.Equal(ra.Buffer.X, rb.Buffer.X) {
+		t.Error("two runs with one seed differ")
+	}
+}
+
+// The weights of a batch and the reported terms are computed apart; their sums must agree.
+func TestTermsAreTheWeightedLoss(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"all terms":  func(c *Config) { c.Loss = Loss{PX: 0.7, PYgivenX: 1.3, PXY: 0.4, EnergyReg: 0.2} },
+		"one batch":  func(c *Config) { c.OneBatch, c.Loss.PXY = true, 0.4 },
+		"classifier": func(c *Config) { c.Objective = "classifier" },
+	} {
+		c := toy(change)
+		l, k := c.layout(), 4
+		rng := keyed.New(2, name).At(0, 0)
+		b := Batch{Alpha: make([]float32, l.rows), Beta: make([]float32, l.rows), Gamma: make([]float32, l.rows*k)}
+		z := make([]float32, l.rows*k)
+		for i := range z {
+			z[i] = float32(3 * rng.NormFloat64())
+		}
+		labels, classes := make([]int32, c.BatchSize), make([]int32, l.joint.n())
+		for i := range labels {
+			labels[i] = int32(rng.IntN(k+1)) - 1
+		}
+		for i := range classes {
+			classes[i] = int32(rng.IntN(k))
+		}
+		c.weigh(l, b, k, labels, classes)
+		var want float64
+		for r := range l.rows {
+			f := score.LogSumExp(z[r*k : (r+1)*k])
+			want += float64(b.Alpha[r])*f + float64(b.Beta[r])*f*f
+			for j := range k {
+				want += float64(b.Gamma[r*k+j]) * float64(z[r*k+j])
+			}
+		}
+		if got := c.terms(l, z, k, labels, classes).Loss; math.Abs(got-want) > 1e-5*math.Abs(want) {
+			t.Errorf("%s: terms add up to %v, the weighted loss is %v", name, got, want)
+		}
+	}
+}
+
+func TestDivergedRunNamesTheStep(t *testing.T) {
+	m := newLinear(2, 3)
+	m.break_ = 8
+	res, err := runToy(t, toy(nil), m)
+	if err == nil || !strings.Contains(err.Error(), "step 8 of 60") || !strings.Contains(err.Error(), "row 2") {
+		t.Errorf("error %v, want step 8 of 60 and row 2 named", err)
+	}
+	if len(res.Records) != 7 {
+		t.Errorf("%d records kept, want 7", len(res.Records))
+	}
+	for name, change := range map[string]func(*Config){
+		"max_loss":        func(c *Config) { c.Guard.MaxLoss = 1e-3 },
+		"max_log_density": func(c *Config) { c.Guard.MaxLogit = 1e-3 },
+	} {
+		if _, err := runToy(t, toy(change), newLinear(2, 3)); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "step 1 of 60") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	nan := Record{Terms: Terms{NonFinite: -1, Loss: 1}, GradNorm: math.NaN()}
+	if Default().Guard.inspect(nan) == nil {
+		t.Error("a NaN gradient norm was accepted")
+	}
+}
+
+func TestGapAlarm(t *testing.T) {
+	var log bytes.Buffer
+	r := run{cfg: Default(), deps: Deps{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	for step := range 450 {
+		rec := Record{Step: step, Terms: Terms{FData: 5, FSamples: 1}}
+		if step == 100 {
+			rec.FSamples = 4.5
+		}
+		r.watchGap(rec)
+	}
+	if r.result.Alarms != 1 || strings.Count(log.String(), "level=WARN") != 1 {
+		t.Errorf("%d alarms, log:\n%s", r.result.Alarms, log.String())
+	}
+}
+
+func TestLearningRate(t *testing.T) {
+	o := Optimizer{LR: 1, Warmup: 10, DecayAt: []float64{0.5, 0.75}, DecayRate: 0.1}
+	for _, c := range []struct {
+		step int
+		want float64
+	}{{0, 0.1}, {4, 0.5}, {9, 1}, {49, 1}, {50, 0.1}, {74, 0.1}, {75, 0.01}, {99, 0.01}} {
+		if got := o.LearningRate(c.step, 100); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("step %d: rate %v, want %v", c.step, got, c.want)
+		}
+	}
+}
+
+func TestOrderVisitsEveryRowOnceAnEpoch(t *testing.T) {
+	rows := []int{3, 5, 8, 13, 21}
+	o := newOrder(rows, keyed.New(1, "o"))
+	var first []int
+	for e := range 20 {
+		var seen []int
+		for i := range rows {
+			seen = append(seen, o.at(e*len(rows)+i))
+		}
+		if e == 0 {
+			first = slices.Clone(seen)
+		} else if e == 19 && slices.Equal(first, seen) {
+			t.Error("epochs 0 and 19 have the same order")
+		}
+		slices.Sort(seen)
+		if !slices.Equal(seen, rows) {
+			t.Fatalf("epoch %d visits %v", e, seen)
+		}
+	}
+}
+
+func TestLabelledRows(t *testing.T) {
+	labels := []int32{0, 1, -1, 0, 0, 1, 2}
+	if got := labelledRows(labels, 3, 2); !slices.Equal(got, []int{0, 1, 3, 5, 6}) {
+		t.Errorf("at most 2 a class: rows %v", got)
+	}
+	if got := labelledRows(labels, 3, 0); !slices.Equal(got, []int{0, 1, 3, 4, 5, 6}) {
+		t.Errorf("all labels: rows %v", got)
+	}
+}
+
+func TestLint(t *testing.T) {
+	for key, change := range map[string]func(*Config){
+		"":                    nil,
+		"steps":               func(c *Config) { c.Epochs = 0 },
+		"sampler.range":       func(c *Config) { c.Sampler.Range = []float64{1, -1} },
+		"loss":                func(c *Config) { c.Loss = Loss{} },
+		"sampler.buffer_size": func(c *Config) { c.Sampler.Conditional, c.Sampler.BufferSize = true, 11 },
+		"labels_per_class":    func(c *Config) { c.PerClass, c.OneBatch = 5, true },
+	} {
+		c := Default()
+		if change != nil {
+			change(&c)
+		}
+		ps := c.Lint(10)
+		if key == "" && len(ps) != 0 || key != "" && (len(ps) != 1 || ps[0].Key != key) {
+			t.Errorf("%q: problems %v", key, ps)
+		}
+	}
+}
