@@ -130,8 +130,8 @@ def check_calibration():
         check("energy", np.allclose(p.energy, -(z.max(1) + np.log(np.exp(z - z.max(1, keepdims=True)).sum(1))), rtol=1e-12), dataset)
         for mapping, t in (("uncalibrated", 1.0), ("temperature", temperature)):
             lp = log_softmax(z / t)
-            v = {r.metric: r.value for r in rows[rows.map == mapping].itertuples()}
-            bins = int(rows[(rows.map == mapping) & (rows.metric == "ece")].n_bins.iloc[0])
+            v = {r.metric: r.value for r in rows[rows["map"] == mapping].itertuples()}
+            bins = int(rows[(rows["map"] == mapping) & (rows.metric == "ece")].n_bins.iloc[0])
             onehot = np.eye(z.shape[1])[y]
             check("nll", close(v["nll"], -lp[np.arange(len(y)), y].mean()), f"{dataset} {mapping}")
             check("ece", close(v["ece"], ece(np.exp(lp), y, bins)), f"{dataset} {mapping}")

@@ -19,8 +19,8 @@ type Training struct {
 	ValidNLL          *float64 `parquet:"valid_nll,optional" doc:"Mean negative log likelihood of the validation set in nats. Null at steps without validation."`
 	SampleMean        *float64 `parquet:"sample_mean,optional" doc:"Mean value of the SGLD samples in model space. Null where the step drew none."`
 	DataMean          *float64 `parquet:"data_mean,optional" doc:"Mean value of the data batch in model space. Null where not computed."`
-	ChainDisplacement *float64 `parquet:"chain_displacement,optional" doc:"Mean L2 distance that a chain moved in this step, model space. Null where the step drew none."`
-	MaxAbsF           *float64 `parquet:"max_abs_f,optional" doc:"Largest absolute logit seen in the step. Null where not computed."`
+	ChainDisplacement *float64 `parquet:"chain_displacement,optional" doc:"Root-mean-square change of an element of a chain over the step's SGLD updates, mean over chains, model space. Null where the step drew none."`
+	MaxAbsF           *float64 `parquet:"max_abs_f,optional" doc:"Largest |logsumexp f(x)| of all rows of the step. Null where not computed."`
 }
 
 // Sample is one kept state of one SGLD chain.

@@ -239,7 +239,7 @@ func predict[ID int64 | string](m inferModel, dataset, role string, rows *datase
 	default:
 		p.Label, p.LabelName = new(rows.Labels[i]), text(m.classes[rows.Labels[i]])
 	}
-	if !scorable(rows.Status[i]) {
+	if p.Status != datasets.StatusOK {
 		return p
 	}
 	k := len(m.classes)
@@ -274,11 +274,6 @@ func predict[ID int64 | string](m inferModel, dataset, role string, rows *datase
 		}
 	}
 	return p
-}
-
-// scorable says whether a row's sample can be scored: one whose label alone is wrong can.
-func scorable(status string) bool {
-	return status == datasets.StatusOK || status == datasets.StatusLabelRange
 }
 
 // partWriter writes predictions into files of a fixed number of rows.

@@ -12,7 +12,7 @@ type Config struct {
 	Steps     int       `yaml:"steps" min:"0" default:"0" doc:"Optimiser steps. 0: take epochs."`
 	Epochs    float64   `yaml:"epochs" min:"0" default:"20" doc:"Passes over the training rows, where steps is 0. The paper: 150."`
 	BatchSize int       `yaml:"batch_size" min:"1" default:"64" doc:"Rows of each real batch and number of chains a step."`
-	DataNoise float64   `yaml:"data_noise" min:"0" default:"0.03" doc:"Standard deviation of the Gaussian noise added to training rows, in model space. The paper: 0.03."`
+	DataNoise float64   `yaml:"data_noise" min:"0" default:"0.1" doc:"Standard deviation of the Gaussian noise added to training rows, in model space: it hides the grid that pixel values lie on. The paper: 0.03; its authors call 0.1 the more stable."`
 	OneBatch  bool      `yaml:"one_batch" default:"false" doc:"Use one real batch for p(x) and p(y|x) alike. The authors draw two; one saves a third of the gradient work."`
 	PerClass  int       `yaml:"labels_per_class" min:"0" default:"0" doc:"Use only this many labels a class for p(y|x), the first ones in file order; p(x) sees all rows. 0: all labels."`
 	EvalEvery int       `yaml:"eval_every" min:"1" default:"250" doc:"Steps between evaluations on the validation rows."`
@@ -34,7 +34,7 @@ type Loss struct {
 // Optimizer holds the numbers of the parameter updates.
 type Optimizer struct {
 	Name        string    `yaml:"name" enum:"adam|sgd" default:"adam" doc:"Solver; sgd is with momentum."`
-	LR          float64   `yaml:"lr" min:"1e-9" max:"10" default:"0.001" doc:"Learning rate. The paper: 1e-4."`
+	LR          float64   `yaml:"lr" min:"1e-9" max:"10" default:"0.002" doc:"Learning rate. The paper: 1e-4."`
 	Beta1       float64   `yaml:"beta1" min:"0" max:"0.9999" default:"0" doc:"Adam's decay of the first moment. The paper: 0.9; 0 lets the energy follow the chains."`
 	Beta2       float64   `yaml:"beta2" min:"0" max:"0.99999" default:"0.999" doc:"Adam's decay of the second moment."`
 	Epsilon     float64   `yaml:"epsilon" min:"1e-12" default:"1e-8" doc:"Adam's constant in the denominator."`
@@ -49,9 +49,9 @@ type Optimizer struct {
 // Sampler holds the numbers of SGLD and of the replay buffer.
 type Sampler struct {
 	Steps       int       `yaml:"steps" min:"1" default:"20" doc:"SGLD updates a training step. The paper: 20."`
-	StepSize    float64   `yaml:"step_size" min:"0" default:"10" doc:"Factor in front of the gradient (alpha/2). The paper: 1, without gradient clipping."`
-	NoiseStd    float64   `yaml:"noise_std" min:"0" default:"0.005" doc:"Standard deviation of the noise of an update. The paper: 0.01."`
-	GradClip    float64   `yaml:"grad_clip" min:"0" default:"0.03" doc:"Bound on each element of the input gradient; 0: none. The paper: 0."`
+	StepSize    float64   `yaml:"step_size" min:"0" default:"1" doc:"Factor in front of the gradient (alpha/2). The paper: 1."`
+	NoiseStd    float64   `yaml:"noise_std" min:"0" default:"0.01" doc:"Standard deviation of the noise of an update. The paper: 0.01."`
+	GradClip    float64   `yaml:"grad_clip" min:"0" default:"0.1" doc:"Bound on each element of the input gradient; 0: none. The paper: 0. Too large, chains jump over the model's modes; too small, they do not reach them."`
 	Clamp       bool      `yaml:"clamp" default:"true" doc:"Keep chains inside range. The paper: false."`
 	Range       []float64 `yaml:"range" default:"[-1, 1]" doc:"Range in model space, [low, high], of fresh chains and of clamping."`
 	BufferSize  int       `yaml:"buffer_size" min:"1" default:"10000" doc:"Persistent chains in the replay buffer. The paper: 10000."`
@@ -70,11 +70,11 @@ type Guard struct {
 // Default is the configuration of a run where nothing is said.
 func Default() Config {
 	return Config{
-		Objective: "jem", Epochs: 20, BatchSize: 64, DataNoise: 0.03, EvalEvery: 250, Shards: 2,
+		Objective: "jem", Epochs: 20, BatchSize: 64, DataNoise: 0.1, EvalEvery: 250, Shards: 2,
 		Loss: Loss{PX: 1, PYgivenX: 1, EnergyReg: 0.1},
-		Optimizer: Optimizer{Name: "adam", LR: 1e-3, Beta2: 0.999, Epsilon: 1e-8, Momentum: 0.9, Warmup: 200,
+		Optimizer: Optimizer{Name: "adam", LR: 2e-3, Beta2: 0.999, Epsilon: 1e-8, Momentum: 0.9, Warmup: 200,
 			DecayAt: []float64{0.75}, DecayRate: 0.3, ClipNorm: 1},
-		Sampler: Sampler{Steps: 20, StepSize: 10, NoiseStd: 0.005, GradClip: 0.03, Clamp: true, Range: []float64{-1, 1},
+		Sampler: Sampler{Steps: 20, StepSize: 1, NoiseStd: 0.01, GradClip: 0.1, Clamp: true, Range: []float64{-1, 1},
 			BufferSize: 10000, Restart: 0.05},
 		Guard: Guard{MaxLoss: 1e5, MaxLogit: 1e4, GapAlarm: 3, GapSteps: 200},
 	}

@@ -70,7 +70,7 @@ func (a *app) docsCommand() *cli.Command {
 			case "pipeline":
 				fmt.Fprint(a.stdout, pipeline.Reference(a.registry))
 			case "tables":
-				fmt.Fprint(a.stdout, outputs.MarkdownTables())
+				fmt.Fprint(a.stdout, tablesIntro+outputs.MarkdownTables())
 			default:
 				return unknownPage(page)
 			}
@@ -78,3 +78,28 @@ func (a *app) docsCommand() *cli.Command {
 		},
 	}
 }
+
+// tablesIntro is the head of docs/tables.md.
+const tablesIntro = `# Tables
+
+Every result of a run is a Parquet file, zstd-compressed, with standard three-level lists. ` + "`infer/predictions`" + ` holds the
+scores as computed; ` + "`ood/predictions`" + ` holds the same rows with the decisions ` + "`flag_*` and `conf_calibrated`" + ` filled in, and is
+the one to read where there is an ood stage.
+
+` + "```sql" + `
+-- DuckDB, in the run directory: how often is each data set flagged by its energy?
+select dataset, role, count(*) as n, avg(flag_energy::int) as flagged
+from 'ood/predictions/*/*.parquet' group by all order by role, dataset;
+` + "```" + `
+
+- **Signs.** ` + "`energy`" + ` is -logsumexp f(x): low = likely. Every ` + "`ood_*`" + ` column is larger for rows that look more out of
+  distribution. OOD is the positive class wherever a metric has one; ` + "`positive_class`" + ` says so where both are given.
+- **Null** is undefined, and a column beside it says why (` + "`status_reason`, `reason`" + `). There is no NaN, no 0 and no -1 for it.
+- **Joining.** ` + "`dataset` and `sample_id`" + ` together name a row.
+- **Metadata.** The key-value section of each file has schema_version, tool_version, config_hash, model_hash, seed, class_names
+  (a JSON list in index order) and the direction of every detector.
+- **Reading in Python.** ` + "`pandas.read_parquet(folder)`, `pyarrow.dataset.dataset(folder)`" + ` and DuckDB take the predictions folder as it
+  is. With pyarrow's explicit ` + "`partitioning=\"hive\"`" + ` leave out the partition field, since the column ` + "`dataset`" + ` is in the files too.
+- New columns are nullable and come with a new minor schema_version; no column changes its type.
+
+`

@@ -22,8 +22,8 @@ func jempipe(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// binary builds the program once a test run.
-func binary(t *testing.T) string {
+// build makes the program once a test run.
+func build(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "jempipe")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".").CombinedOutput(); err != nil {
@@ -35,7 +35,7 @@ func binary(t *testing.T) string {
 // gorgonia refuses to start on Go versions that go4.org/unsafe/assume-no-moving-gc does not know: the pinned version of
 // that module must let the real binary start.
 func TestBinaryStarts(t *testing.T) {
-	out, err := exec.Command(binary(t), "version").CombinedOutput()
+	out, err := exec.Command(build(t), "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "jempipe ") {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -154,7 +154,7 @@ stages:
 // A signal ends the run within two seconds with the exit code of the signal, and leaves no half-made stage behind.
 func TestSignalStopsTheRun(t *testing.T) {
 	requireRuntime(t)
-	bin := binary(t)
+	bin := build(t)
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		dir := t.TempDir()
 		file := write(t, dir, "pipeline.yaml", strings.Replace(small, "STEPS", "1000000", 1))
