@@ -141,7 +141,7 @@ func TestWholePipeline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"Reliability", "noise", "mixed", "data:image/png"} {
+		for _, want := range []string{"temperature", "noise", "mixed", "data:image/png"} {
 			if !strings.Contains(string(page), want) {
 				t.Errorf("the report does not mention %q", want)
 			}
@@ -265,8 +265,8 @@ func checkOOD(t *testing.T, run string) {
 // Every variant of objective and sampling must run, and the densities of class-conditional chains must be theirs.
 func TestVariants(t *testing.T) {
 	for name, change := range map[string][2]string{
-		"classifier":        {"train: {", "train: {objective: classifier, "},
-		"p(x,y)":            {"train: {", "train: {loss: {p_x_y: 0.5}, "},
+		"classifier":        {"  train: {steps", "  train: {objective: classifier, steps"},
+		"p(x,y)":            {"  train: {steps", "  train: {loss: {p_x_y: 0.5}, steps"},
 		"class-conditional": {"sampler: {", "sampler: {class_conditional: true, "},
 		"one batch, sgd":    {"optimizer: {", "one_batch: true, optimizer: {name: sgd, "},
 		"mlp":               {"channels: [4]", "arch: mlp, activation: relu"},
