@@ -93,7 +93,7 @@ def check_ood():
     for (id_, ood, det), rows in metrics.groupby(["id_dataset", "ood_dataset", "detector"]):
         a, b = scores(id_, f"ood_{det}"), scores(ood, f"ood_{det}")
         y, s = np.r_[np.zeros(len(a)), np.ones(len(b))], np.r_[a, b]
-        values = {(r.metric, r.positive_class): r.value for r in rows.itertuples()}
+        values = {(r.metric, r.positive_class if isinstance(r.positive_class, str) else None): r.value for r in rows.itertuples()}
         what = f"{det} on {id_} against {ood}"
         check("auroc", close(values[("auroc", None)], roc_auc_score(y, s)), what)
         check("average precision", close(values[("average_precision", "ood")], average_precision_score(y, s)), what)

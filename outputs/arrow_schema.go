@@ -3,6 +3,8 @@ package outputs
 import (
 	"bytes"
 	"encoding/base64"
+	"maps"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
@@ -14,8 +16,9 @@ const arrowSchemaKey = "ARROW:schema"
 
 // arrowSchema is the Arrow schema of a table as its readers want it: an IPC stream in base64. It says that a column
 // named like a Hive partition is a dictionary of strings, which is what pyarrow takes the dataset=NAME of a path for;
-// without it pandas.read_parquet of the folder fails on two types for one name.
-func arrowSchema(s *parquet.Schema, partition string) (string, error) {
+// without it pandas.read_parquet of the folder fails on two types for one name. The metadata is in it once more, since
+// such readers look for it nowhere else then.
+func arrowSchema(s *parquet.Schema, partition string, meta map[string]string) (string, error) {
 	fields := make([]arrow.Field, 0, len(s.Fields()))
 	for _, f := range s.Fields() {
 		t := arrowType(f)
@@ -24,8 +27,14 @@ func arrowSchema(s *parquet.Schema, partition string) (string, error) {
 		}
 		fields = append(fields, arrow.Field{Name: f.Name(), Type: t, Nullable: f.Optional()})
 	}
+	var values []string
+	keys := slices.Sorted(maps.Keys(meta))
+	for _, key := range keys {
+		values = append(values, meta[key])
+	}
+	metadata := arrow.NewMetadata(keys, values)
 	var b bytes.Buffer
-	w := ipc.NewWriter(&b, ipc.WithSchema(arrow.NewSchema(fields, nil)))
+	w := ipc.NewWriter(&b, ipc.WithSchema(arrow.NewSchema(fields, &metadata)))
 	if err := w.Close(); err != nil {
 		return "", err
 	}

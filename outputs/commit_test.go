@@ -233,12 +233,12 @@ func TestUnwritablePlacesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Abort()
-	_, create := Create[ROC](filepath.Join(root, "none", "roc.parquet"), nil)
+	_, create := Create[ROC](filepath.Join(file, "roc.parquet"), nil)
 	for name, err := range map[string]error{
 		"under a file": underFile,
 		"onto a file":  d.Commit(),
-		"no folder":    create,
-		"atomic file":  WriteFileAtomic(filepath.Join(root, "none", "run.json"), nil),
+		"table":        create,
+		"atomic file":  WriteFileAtomic(filepath.Join(file, "run.json"), nil),
 	} {
 		if err == nil || fault.KindOf(err) != fault.Internal || !strings.Contains(err.Error(), root) || !strings.Contains(err.Error(), "; ") {
 			t.Errorf("%s: %v: want an internal fault with the path and a remedy", name, err)

@@ -60,7 +60,7 @@ func Create[T any](path string, meta map[string]string) (*Writer[T], error) {
 		options = append(options, parquet.KeyValueMetadata(key, value)) // the library sorts them
 	}
 	if schema.Name() == "predictions" {
-		types, err := arrowSchema(schema, "dataset")
+		types, err := arrowSchema(schema, "dataset", meta)
 		if err != nil {
 			return nil, fault.New(fault.Internal, path, "Arrow schema").Because(err)
 		}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -76,7 +77,7 @@ type logObserver struct {
 
 func (o *logObserver) StageStarted(e StageEvent) {
 	o.last = time.Now()
-	o.log.Info("stage started", "stage", e.Name, "kind", e.Kind, "index", e.Index, "of", e.Total, "why", e.Why)
+	o.log.Info("stage started", "stage", e.Name, "kind", e.Kind, "index", e.Index, "of", e.Total, "why", strings.Join(e.Why, "; "))
 }
 
 func (o *logObserver) StageProgress(e ProgressEvent) {

@@ -99,7 +99,8 @@ from 'ood/predictions/*/*.parquet' group by all order by role, dataset;
 - **Metadata.** The key-value section of each file has schema_version, tool_version, config_hash, model_hash, seed, class_names
   (a JSON list in index order) and the direction of every detector.
 - **Reading in Python.** ` + "`pandas.read_parquet(folder)`, `pyarrow.dataset.dataset(folder)`" + ` and DuckDB take the predictions folder as it
-  is. With pyarrow's explicit ` + "`partitioning=\"hive\"`" + ` leave out the partition field, since the column ` + "`dataset`" + ` is in the files too.
+  is. pyarrow's explicit ` + "`partitioning=\"hive\"`" + ` clashes with the column
+  ` + "`dataset`" + ` of the files: leave that argument out.
 - New columns are nullable and come with a new minor schema_version; no column changes its type.
 
 `
