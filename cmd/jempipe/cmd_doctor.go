@@ -17,7 +17,7 @@ func (a *app) doctorCommand() *cli.Command {
 		Name:  "doctor",
 		Usage: "show what this machine offers: ONNX Runtime, providers that really work, cores",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "onnxruntime", EnvVars: []string{"JEMPIPE_ONNXRUNTIME"}, Usage: "shared library of ONNX Runtime; found by itself if absent", TakesFile: true},
+			onnxruntimeFlag(),
 		},
 		Action: func(c *cli.Context) error {
 			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)

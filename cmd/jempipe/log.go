@@ -11,13 +11,14 @@ import (
 	"golang.org/x/term"
 
 	"github.com/jempipe/jempipe/internal/fault"
+	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/pipeline"
 )
 
 // common are the flags of every command that reads a pipeline.
 func common() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "onnxruntime", EnvVars: []string{"JEMPIPE_ONNXRUNTIME"}, Usage: "shared library of ONNX Runtime; found by itself if absent", TakesFile: true},
+		onnxruntimeFlag(),
 		&cli.StringFlag{Name: "log-format", Value: "text", Usage: "text or json, on stderr"},
 		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "debug, info, warn or error"},
 		&cli.BoolFlag{Name: "no-progress", Usage: "no progress bar, even on a terminal"},
@@ -92,4 +93,10 @@ func (o *barObserver) clear() {
 		_ = o.bar.Clear()
 		o.bar = nil
 	}
+}
+
+// onnxruntimeFlag names the library. The environment variable is read by package runtime, which says so in its errors.
+func onnxruntimeFlag() cli.Flag {
+	return &cli.StringFlag{Name: "onnxruntime", TakesFile: true,
+		Usage: "shared library of ONNX Runtime; if absent, " + ort.Environment + ", beside the program, the cache and the system are searched"}
 }

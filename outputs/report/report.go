@@ -49,6 +49,7 @@ type Report struct {
 	Samples     []outputs.Sample // the last state of each chain is drawn
 	SampleShape []int            // [H,W], [C,H,W] or [H,W,C]
 	SampleRange [2]float64       // values of black and white
+	SamplesNote string           // how they were drawn; may be empty
 
 	Gallery []GalleryGroup
 

@@ -101,7 +101,7 @@ func sizes(rows []outputs.OODMetric, set string) string {
 	return ""
 }
 
-// bestOf is the metric with the largest AUROC of each set.
+// bestOf is a metric with the largest AUROC of each set; several may share it.
 func bestOf(rows []outputs.OODMetric, sets []string) map[string]*outputs.OODMetric {
 	best := make(map[string]*outputs.OODMetric, len(sets))
 	for i, m := range rows {
@@ -123,7 +123,7 @@ func aurocCell(m, best *outputs.OODMetric) Cell {
 	c.Sub = interval(m.CILow, m.CIHigh, three)
 	c.Heat = heat(2*math.Abs(*m.Value-0.5), *m.Value >= 0.5)
 	switch {
-	case m == best:
+	case *m.Value == *best.Value:
 		c.Mark = "best"
 	case m.CIHigh != nil && best.CILow != nil && *m.CIHigh >= *best.CILow:
 		c.Mark = "same"

@@ -20,6 +20,9 @@ func samplesSection(r Report) *Section {
 	}
 	s := &Section{ID: "samples", Title: "Samples",
 		Lead: "Inputs that the model itself finds likely, drawn with SGLD. Good ones look like data; noise or blots mean that the density is not to be trusted."}
+	if r.SamplesNote != "" {
+		s.Lead += " " + r.SamplesNote
+	}
 	if len(last) > maxSamples {
 		s.Lead += fmt.Sprintf(" %s of %s chains are shown.", count(maxSamples), count(int64(len(last))))
 		last = last[:maxSamples]
@@ -172,7 +175,7 @@ func qualitySection(r Report) *Section {
 	}
 	s.Blocks = []Block{{Table: t}}
 	if len(bad.Rows) > 0 {
-		bad.Note = "Find them with: SELECT * FROM 'predictions/*/*.parquet' WHERE status <> 'ok'"
+		bad.Note = "Find them with: SELECT * FROM '" + located("predictions", r.TablePaths) + "' WHERE status <> 'ok'"
 		s.Blocks = append(s.Blocks, Block{Title: "Rows that were not scored", Table: bad})
 	}
 	return s

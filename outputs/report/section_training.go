@@ -34,7 +34,7 @@ func trainingSection(r Report) *Section {
 			curve{"validation", func(t row) *float64 { return t.ValidAccuracy }})},
 		{name: "t-grad", title: "Gradient norm", yLabel: "L2 norm before clipping", lines: curves(r.Training,
 			curve{"parameters", func(t row) *float64 { return t.GradNorm }})},
-		{name: "t-move", title: "Chain displacement", yLabel: "L2 distance, model space", lines: curves(r.Training,
+		{name: "t-move", title: "Chain displacement", yLabel: "RMS change, model space", lines: curves(r.Training,
 			curve{"mean per chain and step", func(t row) *float64 { return t.ChainDisplacement }})},
 	}
 	captions := map[string]string{
