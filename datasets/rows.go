@@ -147,3 +147,12 @@ func ReadAll(ctx context.Context, d Dataset, maxBytes int64) (*Rows, error) {
 		}
 	}
 }
+
+// Append adds the first n rows of another, whose samples have width values.
+func (r *Rows) Append(o *Rows, n, width int) {
+	r.IDs = append(r.IDs, o.IDs[:min(n, len(o.IDs))]...)
+	r.IDStrings = append(r.IDStrings, o.IDStrings[:min(n, len(o.IDStrings))]...)
+	r.Labels, r.HasLabel = append(r.Labels, o.Labels[:n]...), append(r.HasLabel, o.HasLabel[:n]...)
+	r.Status, r.Reason = append(r.Status, o.Status[:n]...), append(r.Reason, o.Reason[:n]...)
+	r.X = append(r.X, o.X[:n*width]...)
+}

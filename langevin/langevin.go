@@ -10,9 +10,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 )
 
@@ -81,9 +81,6 @@ func NewSampler(cfg Config, dim int, noise keyed.Source, densities ...Density) (
 	return &Sampler{cfg: cfg, dim: dim, densities: densities, noise: noise, work: make([]scratch, len(densities))}, nil
 }
 
-// Share is how many of n chains each density but the last sees at once.
-func Share(n, densities int) int { return (n + densities - 1) / densities }
-
 // Run moves all chains by Config.Steps updates. With a visit it also sees the state after each update, which costs
 // one more evaluation for the last. A non-finite gradient is an error that names chain and step.
 func (s *Sampler) Run(ctx context.Context, c Chains, visit Visit) (Stats, error) {
@@ -91,6 +88,9 @@ func (s *Sampler) Run(ctx context.Context, c Chains, visit Visit) (Stats, error)
 	if n == 0 || len(c.X) != n*s.dim || c.Classes != nil && len(c.Classes) != n {
 		return Stats{}, fmt.Errorf("langevin: %d keys, %d values and %d classes do not describe chains of %d elements",
 			n, len(c.X), len(c.Classes), s.dim)
+	}
+	for i := range s.work {
+		s.work[i].maxAbs = 0
 	}
 	start := append([]float32(nil), c.X...)
 	logp := make([]float64, n)
@@ -114,31 +114,50 @@ func (s *Sampler) Run(ctx context.Context, c Chains, visit Visit) (Stats, error)
 	return s.stats(start, c.X), nil
 }
 
-// advance evaluates and, unless only is set, moves the chains through steps from..to, the shares side by side.
-func (s *Sampler) advance(ctx context.Context, c Chains, logp []float64, from, to int, only bool) error {
-	g, ctx := errgroup.WithContext(ctx)
+// advance evaluates and, unless evaluateOnly is set, moves the chains through steps from..to, the shares side by side.
+// Of several failures the one of the earliest step is told, whichever share met its own first.
+func (s *Sampler) advance(ctx context.Context, c Chains, logp []float64, from, to int, evaluateOnly bool) error {
+	failures := make([]failure, len(s.densities))
+	var wg sync.WaitGroup
 	s.shares(len(c.Keys), func(i, lo, hi int) {
-		g.Go(func() error {
-			w, part := s.scratch(i, hi-lo), s.part(c, lo, hi)
-			for k := from; k < to; k++ {
-				if err := ctx.Err(); err != nil {
-					return err
+		wg.Go(func() {
+			step := from
+			err := fault.Recovered(func() error {
+				w, part := s.scratch(i, hi-lo), s.part(c, lo, hi)
+				for ; step < to; step++ {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					if err := s.densities[i].Gradient(ctx, part.X, part.Classes, w.logp, w.grad); err != nil {
+						return err
+					}
+					if err := w.inspect(s.dim, lo, step); err != nil {
+						return err
+					}
+					if !evaluateOnly {
+						s.move(w, part, step)
+					}
 				}
-				if err := s.densities[i].Gradient(ctx, part.X, part.Classes, w.logp, w.grad); err != nil {
-					return err
-				}
-				if err := w.inspect(s.dim, lo, k); err != nil {
-					return err
-				}
-				if !only {
-					s.move(w, part, k)
-				}
-			}
-			copy(logp[lo:hi], w.logp)
-			return nil
+				copy(logp[lo:hi], w.logp)
+				return nil
+			})()
+			failures[i] = failure{step, err}
 		})
 	})
-	return g.Wait()
+	wg.Wait()
+	var first failure
+	for _, f := range failures {
+		if f.err != nil && (first.err == nil || f.step < first.step) {
+			first = f
+		}
+	}
+	return first.err
+}
+
+// failure is an error with the step at which it happened.
+type failure struct {
+	step int
+	err  error
 }
 
 // apply moves the chains along the gradients that advance left behind.
@@ -147,7 +166,7 @@ func (s *Sampler) apply(c Chains, step int) {
 }
 
 func (s *Sampler) shares(n int, do func(i, lo, hi int)) {
-	size := Share(n, len(s.densities))
+	size := (n + len(s.densities) - 1) / len(s.densities)
 	for i := range s.densities {
 		if lo, hi := i*size, min((i+1)*size, n); lo < hi {
 			do(i, lo, hi)
@@ -171,7 +190,6 @@ func (s *Sampler) scratch(i, n int) *scratch {
 	if len(w.logp) != n {
 		w.logp, w.grad = make([]float64, n), make([]float32, n*s.dim)
 	}
-	w.maxAbs = 0
 	return w
 }
 

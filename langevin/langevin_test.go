@@ -147,7 +147,7 @@ func TestVisitSeesEveryStateWithItsLogDensity(t *testing.T) {
 	c := Chains{X: []float32{0, 0}, Keys: []uint64{0, 1}, Classes: []int32{0, 1}}
 	want := []float32{0, 0.5, 0.75, 0.875}
 	var steps []int
-	_, err = s.Run(context.Background(), c, func(step int, x []float32, logp []float64) error {
+	st, err := s.Run(context.Background(), c, func(step int, x []float32, logp []float64) error {
 		steps = append(steps, step)
 		if x[0] != want[step] || x[1] != -want[step] {
 			t.Errorf("step %d: x = %v, want +-%v", step, x, want[step])
@@ -159,6 +159,9 @@ func TestVisitSeesEveryStateWithItsLogDensity(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if st.MaxAbsLogP != 0.5 {
+		t.Errorf("largest |log density| %v, want that of the start, 0.5", st.MaxAbsLogP)
 	}
 	if !slices.Equal(steps, []int{0, 1, 2, 3}) || d.calls != 4 {
 		t.Errorf("visited %v with %d evaluations", steps, d.calls)

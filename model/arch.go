@@ -37,21 +37,21 @@ const LeakySlope = 0.2
 
 // Layer is one layer. Fields that its kind does not use are zero.
 type Layer struct {
-	Kind   LayerKind
-	Name   string     // unique in the architecture; parameters are Name.weight and Name.bias
-	Out    int        // conv: output channels; dense: output width
-	Kernel int        // conv: side of the square kernel
-	Stride int        // conv: step in both directions
-	Pad    int        // conv: zeros on each side
-	Func   Activation // act: which
+	Kind   LayerKind  `json:"kind"`
+	Name   string     `json:"name"`             // unique in the architecture; parameters are Name.weight and Name.bias
+	Out    int        `json:"out,omitempty"`    // conv: output channels; dense: output width
+	Kernel int        `json:"kernel,omitempty"` // conv: side of the square kernel
+	Stride int        `json:"stride,omitempty"` // conv: step in both directions
+	Pad    int        `json:"pad,omitempty"`    // conv: zeros on each side
+	Func   Activation `json:"func,omitempty"`   // act: which
 }
 
 // Arch is a feed-forward classifier: layers applied in order to an input of shape Input, ending in Classes logits.
 type Arch struct {
-	Name    string
-	Input   []int // shape of one sample in model space, [C,H,W] or [D]
-	Classes int
-	Layers  []Layer
+	Name    string  `json:"name"`
+	Input   []int   `json:"input"` // shape of one sample in model space, [C,H,W] or [D]
+	Classes int     `json:"classes"`
+	Layers  []Layer `json:"layers"`
 }
 
 // Param is the shape and initialisation of one parameter.

@@ -8,20 +8,22 @@ const (
 
 // CalibrationMetric is one number about how far confidence can be trusted on one data set.
 type CalibrationMetric struct {
-	Dataset  string   `parquet:"dataset,dict" doc:"Data set that was evaluated."`
-	Map      string   `parquet:"map,dict" doc:"uncalibrated: the model as it is; temperature: logits divided by the fitted temperature."`
-	Metric   string   `parquet:"metric,dict" doc:"Name of the metric: accuracy, mean_confidence, nll, brier, ece, mce, rmsce, ace_mean_bins, aurc, eaurc, augrc and the like."`
-	Scheme   *string  `parquet:"scheme,optional,dict" doc:"Bins: equal_width or equal_mass. Null for a metric without bins."`
-	NBins    *int32   `parquet:"n_bins,optional" doc:"Number of bins asked for. Null for a metric without bins."`
-	Closed   *string  `parquet:"closed,optional,dict" doc:"Which end belongs to a bin: right means (lo, hi]. Null for a metric without bins."`
-	Norm     *string  `parquet:"norm,optional,dict" doc:"How gaps are put together: l1, l2 or max. Null for a metric without bins."`
-	Scope    string   `parquet:"scope,dict" doc:"top_label: the predicted class; classwise: every class, averaged; all: the whole distribution."`
-	Value    *float64 `parquet:"value,optional" doc:"The metric. nll in nats, brier in [0,2], the others in [0,1]. Null where undefined; then reason says why."`
-	CILow    *float64 `parquet:"ci_low,optional" doc:"Lower end of the 95 % confidence interval. Null where none was computed."`
-	CIHigh   *float64 `parquet:"ci_high,optional" doc:"Upper end of the 95 % confidence interval. Null where none was computed."`
-	N        int64    `parquet:"n" doc:"Rows used."`
-	NDropped int64    `parquet:"n_dropped" doc:"Rows left out: no label, or status not ok."`
-	Reason   *string  `parquet:"reason,optional,dict" doc:"Why value is null, such as no_labels. Null where value is not."`
+	Dataset     string   `parquet:"dataset,dict" doc:"Data set that was evaluated."`
+	Map         string   `parquet:"map,dict" doc:"uncalibrated: the model as it is; temperature: logits divided by the fitted temperature."`
+	Metric      string   `parquet:"metric,dict" doc:"Name of the metric: accuracy, mean_confidence, nll, brier, ece, mce, rmsce, ace_mean_bins, aurc, eaurc, augrc and the like."`
+	Scheme      *string  `parquet:"scheme,optional,dict" doc:"Bins: equal_width or equal_mass. Null for a metric without bins."`
+	NBins       *int32   `parquet:"n_bins,optional" doc:"Number of bins; with equal_mass ties may leave fewer than asked for. Null for a metric without bins."`
+	Closed      *string  `parquet:"closed,optional,dict" doc:"Which end belongs to a bin: right means (lo, hi]. Null for a metric without bins."`
+	Norm        *string  `parquet:"norm,optional,dict" doc:"How gaps are put together: l1, l2 or max. Null for a metric without bins."`
+	Scope       string   `parquet:"scope,dict" doc:"top_label: the predicted class; classwise: every class, averaged; all: the whole distribution."`
+	Value       *float64 `parquet:"value,optional" doc:"The metric. nll in nats, brier in [0,2], the others in [0,1]. Null where undefined; then reason says why."`
+	CILow       *float64 `parquet:"ci_low,optional" doc:"Lower end of the 95 % confidence interval. Null where none was computed."`
+	CIHigh      *float64 `parquet:"ci_high,optional" doc:"Upper end of the 95 % confidence interval. Null where none was computed."`
+	CIMethod    *string  `parquet:"ci_method,optional,dict" doc:"How the interval was made: wilson or normal_of_mean. Null where there is none."`
+	N           int64    `parquet:"n" doc:"Rows used."`
+	NDropped    int64    `parquet:"n_dropped" doc:"Rows left out: no label, or status not ok."`
+	DropReasons *string  `parquet:"drop_reasons,optional,dict" doc:"Why rows were left out, with their numbers, such as no_label_or_logits: 4. Null where n_dropped is 0."`
+	Reason      *string  `parquet:"reason,optional,dict" doc:"Why value is null, such as no_labels. Null where value is not."`
 }
 
 // CalibrationBin is one bin of a reliability diagram.

@@ -6,7 +6,6 @@ const (
 	MetricAveragePrecision = "average_precision"  // step-wise area under precision and recall, [0,1]
 	MetricFPR95            = "fpr_at_95_tpr"      // false positive rate at the first threshold whose true positive rate reaches 0.95
 	MetricDetectionError   = "detection_error"    // smallest mean of the two error rates over all thresholds, [0,0.5]
-	MetricAUTC             = "autc"               // area under the threshold curve (Humblot-Renaux et al. 2023); lower is better
 	MetricDetectionError95 = "detection_error_95" // mean of the two error rates where the true positive rate reaches 0.95
 	MetricTPRAtThreshold   = "tpr_at_threshold"   // share of OOD rows flagged at the threshold of table thresholds
 	MetricFPRAtThreshold   = "fpr_at_threshold"   // share of ID rows flagged at it
@@ -19,7 +18,7 @@ type OODMetric struct {
 	IDDataset     string   `parquet:"id_dataset,dict" doc:"In-distribution data set."`
 	OODDataset    string   `parquet:"ood_dataset,dict" doc:"Out-of-distribution data set."`
 	Detector      string   `parquet:"detector,dict" doc:"Detector without the prefix ood_, such as energy."`
-	Metric        string   `parquet:"metric,dict" doc:"auroc, average_precision, fpr_at_95_tpr, detection_error, detection_error_95, autc, tpr_at_threshold or fpr_at_threshold."`
+	Metric        string   `parquet:"metric,dict" doc:"auroc, average_precision, fpr_at_95_tpr, detection_error, detection_error_95, tpr_at_threshold or fpr_at_threshold."`
 	PositiveClass *string  `parquet:"positive_class,optional,dict" doc:"ood or id: the class whose recall the metric speaks of. Null where the metric is the same for both."`
 	Value         *float64 `parquet:"value,optional" doc:"The metric, [0,1]. Null where undefined; then reason says why."`
 	CILow         *float64 `parquet:"ci_low,optional" doc:"Lower end of the 95 % confidence interval. Null where none was computed."`

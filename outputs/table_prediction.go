@@ -38,7 +38,7 @@ type Prediction[ID int64 | string] struct {
 	ConfCalibrated *float64 `parquet:"conf_calibrated,optional" doc:"Largest softmax probability after recalibration, (0,1]. Null where no calibration was fitted or status is not ok."`
 	SetSize        *int32   `parquet:"set_size,optional" doc:"Number of classes in the conformal prediction set, 0..K. Null where no conformal threshold was fitted or status is not ok."`
 
-	Status       string  `parquet:"status,dict" doc:"ok, or why the row could not be decoded or scored: nan, wrong_length, label_out_of_range, null_x, nan_logits. Such rows stay in the table with null results."`
+	Status       string  `parquet:"status,dict" doc:"ok, or why the row could not be decoded or scored: nan, infinite, wrong_length, null_x, null_value, label_out_of_range, duplicate_id (from the data), nan_logits, inf_logits, all_neg_inf_logits (from the model). Such rows stay in the table with null results."`
 	StatusReason *string `parquet:"status_reason,optional,dict" doc:"What was found and wanted, for a person. Null where status is ok."`
 	Tie          *bool   `parquet:"tie,optional" doc:"More than one class has the largest logit. Null where status is not ok."`
 }

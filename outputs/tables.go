@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -88,15 +89,16 @@ func MarkdownTables() string {
 }
 
 // Detectors are the names, without the prefix ood_, of the detectors that predictions has a column for, in order.
-func Detectors() []string {
-	var names []string
+func Detectors() []string { return slices.Clone(detectors()) }
+
+var detectors = sync.OnceValue(func() (names []string) {
 	for _, c := range columnDocs(reflect.TypeFor[Prediction[int64]]()) {
 		if name, ok := strings.CutPrefix(c.Name, "ood_"); ok {
 			names = append(names, name)
 		}
 	}
 	return names
-}
+})
 
 // columnDocs reads the columns of a row type from its tags and its Parquet schema.
 func columnDocs(model reflect.Type) []ColumnDoc {

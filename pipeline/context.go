@@ -62,6 +62,9 @@ func (rc *RunContext) DataHash(ref DataRef) string {
 // FileHash is the SHA-256 of a file that this stage refers to; "" for any other.
 func (rc *RunContext) FileHash(ref FileRef) string { return rc.inputs.Files[string(ref)] }
 
+// InputHashes gives a hash for each input of this stage, named data.NAME, stages.NAME and files.PATH.
+func (rc *RunContext) InputHashes() map[string]string { return rc.inputs.hashes() }
+
 // File is the absolute path of a file reference.
 func (rc *RunContext) File(ref FileRef) string { return rc.run.cfg.path(string(ref)) }
 

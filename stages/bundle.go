@@ -69,11 +69,12 @@ func loadBundle(dir string) (bundle, error) {
 	}
 	b := bundle{Params: params, Objective: meta["objective"]}
 	var rng []float64
-	for key, into := range map[string]any{
-		"architecture": &b.Arch, "preprocessing": &b.Preprocess, "class_names": &b.Classes, "raw_range": &rng, "sampler": &b.Sampler,
-	} {
-		if err := json.Unmarshal([]byte(meta[key]), into); err != nil {
-			return bad(fmt.Errorf("metadata %s: %w", key, err))
+	for _, m := range []struct {
+		key  string
+		into any
+	}{{"architecture", &b.Arch}, {"preprocessing", &b.Preprocess}, {"class_names", &b.Classes}, {"raw_range", &rng}, {"sampler", &b.Sampler}} {
+		if err := json.Unmarshal([]byte(meta[m.key]), m.into); err != nil {
+			return bad(fmt.Errorf("metadata %s: %w", m.key, err))
 		}
 	}
 	if len(rng) != 2 || len(b.Sampler.Range) != 2 {

@@ -2,7 +2,9 @@ package stages
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/outputs"
@@ -29,6 +31,9 @@ type Calibrate struct {
 
 // Lint implements pipeline.Stage.
 func (c *Calibrate) Lint(lc *pipeline.LintContext) {
+	checkScored(lc, "fit", c.Predictions, c.Fit)
+	checkScored(lc, "evaluate", c.Predictions, c.Evaluate...)
+	checkDistinct(lc, "evaluate", c.Evaluate)
 	if slices.Contains(c.Evaluate, c.Fit) {
 		lc.Problem("evaluate", "%s is also the data set of fit: a map must not be judged on the rows that it was fitted on", c.Fit)
 	}
@@ -39,7 +44,6 @@ type logitRow struct {
 	Label  *int32    `parquet:"label,optional"`
 	Logits []float32 `parquet:"logits,optional,list"`
 	Energy *float64  `parquet:"energy,optional"`
-	Status string    `parquet:"status,dict"`
 }
 
 // Run implements pipeline.Stage.
@@ -48,7 +52,11 @@ func (c *Calibrate) Run(ctx context.Context, rc *pipeline.RunContext) error {
 	if err != nil {
 		return err
 	}
-	rc.Detail("temperature", fit.T)
+	if fit.Reason == "" {
+		rc.Detail("temperature", fit.T)
+	} else {
+		rc.Log.Warn("no temperature could be fitted", "fit", c.Fit, "reason", fit.Reason)
+	}
 	rc.Detail("hit_bound", fit.HitBound)
 	if fit.HitBound {
 		rc.Log.Warn("the temperature ended at a bound of its search and cannot be trusted", "temperature", fit.T, "fit", c.Fit)
@@ -152,16 +160,19 @@ func (c *Calibrate) evaluate(ctx context.Context, rc *pipeline.RunContext, datas
 
 // addMetrics adds metrics and bins of one data set under one map.
 func (t *calibrationTables) addMetrics(dataset, mapping string, c *score.Calibration, skipped int64, bins int) {
-	type binning struct{ scheme, closed, norm string }
+	type binning struct {
+		scheme, closed, norm string
+		bins                 int
+	}
 	add := func(name, scope string, m score.Metric, b binning) {
 		r := outputs.CalibrationMetric{Dataset: dataset, Map: mapping, Metric: name, Scope: scope, Value: outputs.Defined(m.Value),
-			CILow: outputs.Defined(m.CILow), CIHigh: outputs.Defined(m.CIHigh), N: c.N(), NDropped: c.NDropped() + skipped, Reason: text(m.Reason)}
+			CILow: outputs.Defined(m.CILow), CIHigh: outputs.Defined(m.CIHigh), CIMethod: text(m.CIMethod), N: c.N(), NDropped: c.NDropped() + skipped, DropReasons: dropReasons(c, skipped), Reason: text(m.Reason)}
 		if b.scheme != "" {
-			r.Scheme, r.Closed, r.Norm, r.NBins = &b.scheme, &b.closed, &b.norm, new(int32(bins))
+			r.Scheme, r.Closed, r.Norm, r.NBins = &b.scheme, &b.closed, &b.norm, new(int32(b.bins))
 		}
 		t.metrics = append(t.metrics, r)
 	}
-	none, width := binning{}, func(norm string) binning { return binning{"equal_width", "right", norm} }
+	none, width := binning{}, func(norm string) binning { return binning{"equal_width", "right", norm, bins} }
 	table, mass := c.TopLabel.Bins(), c.Outcomes.EqualMassBins(bins)
 	add("accuracy", "top_label", c.Accuracy(), none)
 	add("mean_confidence", "top_label", c.MeanConfidence(), none)
@@ -171,8 +182,9 @@ func (t *calibrationTables) addMetrics(dataset, mapping string, c *score.Calibra
 	add("mce", "top_label", table.MCE(1), width("max"))
 	add("rmsce", "top_label", table.RMSCE(), width("l2"))
 	add("debiased_l2", "top_label", table.DebiasedL2(), width("l2"))
+	add("debiased_l2_squared", "top_label", table.DebiasedL2Squared(), width("l2"))
 	add("ace_mean_bins", "top_label", table.MeanOfBins(), width("mean"))
-	add("ece_equal_mass", "top_label", mass.ECE(), binning{"equal_mass", "right", "l1"})
+	add("ece_equal_mass", "top_label", mass.ECE(), binning{"equal_mass", "right", "l1", len(mass)})
 	add("classwise_ece", "classwise", c.Classwise.ECE(), width("l1"))
 	add("aurc", "top_label", c.Outcomes.AURC(), none)
 	add("eaurc", "top_label", c.Outcomes.EAURC(), none)
@@ -213,4 +225,16 @@ func (t *calibrationTables) addRisk(dataset string, c *score.Calibration) {
 		t.risk = append(t.risk, outputs.RiskCoverage{Dataset: dataset, RankedBy: "confidence", Point: int32(i), Threshold: outputs.Defined(p.Threshold),
 			NAccepted: p.Accepted, Coverage: p.Coverage, Risk: outputs.Defined(p.Risk), N: c.N()})
 	}
+}
+
+// dropReasons lists why rows were left out, such as "nan_logits: 2, no_label_or_logits: 3"; null where none was.
+func dropReasons(c *score.Calibration, skipped int64) *string {
+	var parts []string
+	for _, d := range c.Dropped() {
+		parts = append(parts, fmt.Sprintf("%s: %d", d.Reason, d.N))
+	}
+	if skipped > 0 {
+		parts = append(parts, fmt.Sprintf("no_label_or_logits: %d", skipped))
+	}
+	return text(strings.Join(parts, ", "))
 }

@@ -73,10 +73,34 @@ func sameLabels(where string, got, want datasets.Info) error {
 	return nil
 }
 
+// checkDistinct reports names that occur twice in a list.
+func checkDistinct[T ~string](lc *pipeline.LintContext, key string, list []T) {
+	for i, name := range list {
+		if slices.Contains(list[:i], name) {
+			lc.Problem(key, "%s is named twice", name)
+		}
+	}
+}
+
+// checkScored reports data sets that an infer stage does not score.
+func checkScored(lc *pipeline.LintContext, key string, stage pipeline.StageRef, refs ...pipeline.DataRef) {
+	_, cfg, ok := lc.Stage(stage)
+	infer, isInfer := cfg.(*Infer)
+	if !ok || !isInfer {
+		return
+	}
+	for _, r := range refs {
+		if r != "" && !slices.Contains(infer.ID, r) && !slices.Contains(infer.OOD, r) {
+			lc.Problem(key, "stage %s does not score data set %s: name it under id or ood there", stage, r)
+		}
+	}
+}
+
 // tableMeta is the metadata of every Parquet file of a stage.
 func tableMeta(rc *pipeline.RunContext, modelHash string, classes []string) outputs.Meta {
 	seed := rc.Seed
-	return outputs.Meta{ToolVersion: rc.ToolVersion, ConfigHash: rc.ConfigHash, ModelHash: modelHash, Seed: &seed, ClassNames: classes}
+	return outputs.Meta{ToolVersion: rc.ToolVersion, ConfigHash: rc.ConfigHash, ModelHash: modelHash, InputHashes: rc.InputHashes(),
+		Provider: rc.RunRecord().Runtime.Provider, Seed: &seed, ClassNames: classes}
 }
 
 // writeTable writes tables/NAME.parquet.

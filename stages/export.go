@@ -2,7 +2,9 @@ package stages
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 
@@ -49,7 +51,7 @@ func (e *Export) Run(ctx context.Context, rc *pipeline.RunContext) error {
 		return err
 	}
 	meta := b.facts()
-	meta["weights_sha256"], meta["tool_version"] = b.hash(), rc.ToolVersion
+	meta["weights_sha256"], meta["tool_version"], meta["fingerprint"] = b.hash(), rc.ToolVersion, rc.Fingerprint
 	opt := lower.Options{Preprocess: &b.Preprocess, Metadata: meta}
 	graphs := map[string][]byte{}
 	for _, g := range []struct {
@@ -139,7 +141,7 @@ func (e *Export) probe(ctx context.Context, rc *pipeline.RunContext, b bundle) (
 	return raw, nil
 }
 
-// firstRows gives up to n rows from the start of a data set.
+// firstRows gives up to n usable rows from the start of a data set.
 func firstRows(ctx context.Context, rc *pipeline.RunContext, ref pipeline.DataRef, n int) (*datasets.Rows, error) {
 	ds, err := rc.Data.Get(string(ref))
 	if err != nil {
@@ -150,13 +152,24 @@ func firstRows(ctx context.Context, rc *pipeline.RunContext, ref pipeline.DataRe
 		return nil, err
 	}
 	defer r.Close()
-	rec, err := r.Next()
-	if err != nil {
-		return nil, err
+	rows, batch := &datasets.Rows{}, &datasets.Rows{}
+	for rows.Len() < n {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		err = datasets.Decode(rec, batch)
+		rec.Release()
+		if err != nil {
+			return nil, err
+		}
+		keepGood(batch, ds.Info().Width())
+		rows.Append(batch, min(batch.Len(), n-rows.Len()), ds.Info().Width())
 	}
-	defer rec.Release()
-	var rows datasets.Rows
-	return &rows, datasets.Decode(rec, &rows)
+	return rows, nil
 }
 
 // runGraph runs a graph that takes raw samples and gives the asked outputs, logits [n,K] and score [n,input shape].

@@ -17,7 +17,7 @@ import (
 	"github.com/jempipe/jempipe/pipeline"
 )
 
-// rangeKey is the metadata key of the range of raw values, a list of two numbers.
+// rangeKey is the metadata key of the range of raw values, a list of two numbers, in tables and in model files.
 const rangeKey = "raw_range"
 
 // rangeOf is the range of raw values that a table's metadata tells.
@@ -168,16 +168,19 @@ func count(d *report.Dataset, row *qualityRow) {
 
 // constants finds detectors with one and the same score for every row.
 type constants struct {
-	first  map[string]float64
-	varies map[string]bool
-	rows   int
+	detectors []string
+	first     map[string]float64
+	varies    map[string]bool
+	rows      int
 }
 
-func newConstants() *constants { return &constants{map[string]float64{}, map[string]bool{}, 0} }
+func newConstants() *constants {
+	return &constants{outputs.Detectors(), map[string]float64{}, map[string]bool{}, 0}
+}
 
 func (c *constants) see(row *scoreRow) {
 	c.rows++
-	for _, name := range outputs.Detectors() {
+	for _, name := range c.detectors {
 		v := row.get(name)
 		if v == nil {
 			continue
@@ -192,7 +195,7 @@ func (c *constants) see(row *scoreRow) {
 
 func (c *constants) names() []string {
 	var out []string
-	for _, name := range outputs.Detectors() {
+	for _, name := range c.detectors {
 		if _, seen := c.first[name]; seen && !c.varies[name] && c.rows > 1 {
 			out = append(out, name)
 		}

@@ -15,6 +15,7 @@ import (
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
+	"github.com/jempipe/jempipe/score"
 )
 
 // InferKind scores data sets with an exported model.
@@ -38,13 +39,11 @@ type Infer struct {
 
 // Lint implements pipeline.Stage.
 func (s *Infer) Lint(lc *pipeline.LintContext) {
-	role := map[pipeline.DataRef]string{}
-	for key, refs := range map[string][]pipeline.DataRef{"id": s.ID, "ood": s.OOD} {
-		for _, r := range refs {
-			if role[r] != "" {
-				lc.Problem(key, "data set %s is named twice", r)
-			}
-			role[r] = key
+	checkDistinct(lc, "id", s.ID)
+	checkDistinct(lc, "ood", s.OOD)
+	for _, r := range s.OOD {
+		if slices.Contains(s.ID, r) {
+			lc.Problem("ood", "%s is in id too", r)
 		}
 	}
 }
@@ -81,6 +80,8 @@ type inferModel struct {
 	width   int   // elements of a score
 	score   bool
 	threads int
+
+	detectors []score.Detector // those that predictions has a column for
 }
 
 func (s *Infer) open(rc *pipeline.RunContext) (inferModel, error) {
@@ -89,6 +90,11 @@ func (s *Infer) open(rc *pipeline.RunContext) (inferModel, error) {
 		file = scoreFile
 	}
 	m := inferModel{path: modelPath(rc, s.Model, file), score: s.Score}
+	for _, name := range outputs.Detectors() {
+		if d, ok := score.FindDetector(name); ok {
+			m.detectors = append(m.detectors, d)
+		}
+	}
 	data, err := os.ReadFile(m.path)
 	if err != nil {
 		return m, fault.New(fault.Data, m.path, "cannot be read").Because(err)

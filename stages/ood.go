@@ -30,7 +30,7 @@ type OOD struct {
 	ID            pipeline.DataRef   `yaml:"id" required:"true" default:"test" doc:"In-distribution data set that the others are compared with."`
 	OOD           []pipeline.DataRef `yaml:"ood" required:"true" doc:"Out-of-distribution data sets. Each is compared with id; OOD is the positive class."`
 	ThresholdsOn  pipeline.DataRef   `yaml:"thresholds_on" default:"valid" doc:"In-distribution data set that thresholds are chosen on; another one than id, or the rates on id are too good. Absent: id itself."`
-	Acceptance    float64            `yaml:"acceptance" above:"0" max:"1" default:"0.95" doc:"Share of in-distribution rows that is to stay unflagged: decides each detector's threshold."`
+	Acceptance    float64            `yaml:"acceptance" min:"0.000001" max:"1" default:"0.95" doc:"Share of in-distribution rows that is to stay unflagged: decides each detector's threshold."`
 	Detectors     []string           `yaml:"detectors" enum:"msp|max_logit|energy|entropy|margin|approximate_mass" doc:"Detectors to compare. Default: all."`
 	HistogramBins int                `yaml:"histogram_bins" min:"1" max:"10000" default:"60" doc:"Bins of the histograms, on edges that all data sets of a detector share."`
 	ROCPoints     int                `yaml:"roc_points" min:"16" max:"100000" default:"200" doc:"Largest number of points of a ROC curve; corners are kept."`
@@ -38,8 +38,16 @@ type OOD struct {
 
 // Lint implements pipeline.Stage.
 func (o *OOD) Lint(lc *pipeline.LintContext) {
-	if slices.Contains(o.OOD, o.ID) {
-		lc.Problem("ood", "%s is also the data set of id", o.ID)
+	checkScored(lc, "id", o.Predictions, o.ID)
+	checkScored(lc, "ood", o.Predictions, o.OOD...)
+	checkScored(lc, "thresholds_on", o.Predictions, o.ThresholdsOn)
+	checkDistinct(lc, "ood", o.OOD)
+	checkDistinct(lc, "detectors", o.Detectors)
+	if slices.Contains(o.OOD, o.ID) || slices.Contains(o.OOD, o.ThresholdsOn) {
+		lc.Problem("ood", "names the data set of id or of thresholds_on, which are in distribution")
+	}
+	if len(o.Detectors) == 0 {
+		lc.Problem("detectors", "the list is empty: name at least one, or leave the key out for all")
 	}
 }
 
@@ -226,7 +234,8 @@ type decisions struct {
 // decide writes all predictions once more with flags and calibrated confidences.
 func (o *OOD) decide(ctx context.Context, rc *pipeline.RunContext, dir string, d decisions) error {
 	if o.Calibration != "" {
-		fits, err := outputs.ReadAll[outputs.Recalibration](filepath.Join(rc.StageDir(o.Calibration), "tables", "recalibration.parquet"))
+		path := filepath.Join(rc.StageDir(o.Calibration), "tables", "recalibration.parquet")
+		fits, err := outputs.ReadAll[outputs.Recalibration](path)
 		if err != nil {
 			return err
 		}
@@ -235,6 +244,10 @@ func (o *OOD) decide(ctx context.Context, rc *pipeline.RunContext, dir string, d
 			return fault.New(fault.Data, "stages."+string(o.Calibration), "no temperature was fitted")
 		}
 		d.temperature = *fits[i].Value
+		if meta, err := outputs.ReadMeta(path); err != nil || meta.ModelHash != d.meta.ModelHash {
+			return fault.New(fault.Config, "stages."+rc.Name+".calibration", "the temperature of stage %s was fitted to another model", o.Calibration).Because(err).
+				Do("name a calibrate stage that reads the same predictions, or leave calibration: empty")
+		}
 	}
 	names, err := predictedDatasets(dir)
 	if err != nil {
@@ -245,6 +258,8 @@ func (o *OOD) decide(ctx context.Context, rc *pipeline.RunContext, dir string, d
 		if err != nil {
 			return err
 		}
+		meta := set.Meta
+		meta.ConfigHash, meta.InputHashes = d.meta.ConfigHash, d.meta.InputHashes
 		for _, part := range set.Parts {
 			to := rc.Dir.Path("predictions", "dataset="+name, filepath.Base(part.Path))
 			stringID, err := outputs.HasStringID(part.Path)
@@ -252,9 +267,9 @@ func (o *OOD) decide(ctx context.Context, rc *pipeline.RunContext, dir string, d
 				return err
 			}
 			if stringID {
-				err = decidePart[string](ctx, rc, part.Path, to, set.Meta, d)
+				err = decidePart[string](ctx, rc, part.Path, to, meta, d)
 			} else {
-				err = decidePart[int64](ctx, rc, part.Path, to, set.Meta, d)
+				err = decidePart[int64](ctx, rc, part.Path, to, meta, d)
 			}
 			if err != nil {
 				return err

@@ -12,7 +12,7 @@ import (
 
 // Preprocess is how raw values become model space: (raw * scale - mean) / std, then channels first.
 type Preprocess struct {
-	Scale  float64   `yaml:"scale" default:"1" doc:"Factor applied to raw values first."`
+	Scale  float64   `yaml:"scale" above:"0" default:"1" doc:"Factor applied to raw values first."`
 	Mean   []float64 `yaml:"mean" doc:"Subtracted after scaling: one number, or one a channel. Default: the middle of the data set's range, so that model space is [-1,1]."`
 	Std    []float64 `yaml:"std" above:"0" doc:"Divisor after that: one number, or one a channel. Default: half the width of the data set's range."`
 	Layout string    `yaml:"layout" enum:"auto|hw|hwc|chw|flat" default:"auto" doc:"How a raw sample lies in memory. auto: [D] is flat, [H,W] is hw, [H,W,C] with 1, 3 or 4 channels is hwc, other three dimensions are chw."`
@@ -40,9 +40,12 @@ func (p Preprocess) resolve(info datasets.Info) (lower.Preprocess, []int, error)
 	if err != nil {
 		return out, nil, fault.New(fault.Config, where, "preprocess: %v", err)
 	}
-	for key, v := range map[string][]float64{"mean": out.Mean, "std": out.Std} {
-		if len(v) != 1 && (len(input) != 3 || len(v) != input[0]) {
-			return out, nil, fault.New(fault.Config, where, "preprocess.%s has %d numbers, want one, or one for each channel of %v", key, len(v), input)
+	for _, v := range []struct {
+		key    string
+		values []float64
+	}{{"mean", out.Mean}, {"std", out.Std}} {
+		if len(v.values) != 1 && (len(input) != 3 || len(v.values) != input[0]) {
+			return out, nil, fault.New(fault.Config, where, "preprocess.%s has %d numbers, want one, or one for each channel of %v", v.key, len(v.values), input)
 		}
 	}
 	return out, input, nil

@@ -128,24 +128,28 @@ func (s *Report) addOOD(_ context.Context, rc *pipeline.RunContext, r *report.Re
 	return nil
 }
 
-// addSamples takes the chains evenly, so that the classes of conditional chains stay mixed.
+// addSamples takes the first chains; the classes of conditional chains alternate.
 func (s *Report) addSamples(_ context.Context, rc *pipeline.RunContext, r *report.Report) error {
 	if s.Sampling == "" || s.Samples == 0 {
 		return nil
 	}
-	var all []outputs.Sample
-	if err := table(rc, r, s.Sampling, "samples", &all); err != nil {
-		return err
-	}
-	meta, err := outputs.ReadMeta(filepath.Join(rc.StageDir(s.Sampling), "tables", "samples.parquet"))
+	path := filepath.Join(rc.StageDir(s.Sampling), "tables", "samples.parquet")
+	meta, err := outputs.ReadMeta(path)
 	if err != nil {
 		return err
 	}
-	for _, row := range all {
-		if row.Chain < int64(s.Samples) {
-			r.Samples = append(r.Samples, row)
+	err = outputs.Read(path, func(rows []outputs.Sample) error {
+		for _, row := range rows {
+			if row.Chain < int64(s.Samples) {
+				r.Samples = append(r.Samples, row)
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	r.TablePaths["samples"] = string(s.Sampling) + "/tables/samples.parquet"
 	r.SampleShape = meta.SampleShape
 	lo, hi, ok := rangeOf(meta)
 	if !ok {

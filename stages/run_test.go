@@ -270,6 +270,7 @@ func TestVariants(t *testing.T) {
 		"class-conditional": {"sampler: {", "sampler: {class_conditional: true, "},
 		"one batch, sgd":    {"optimizer: {", "one_batch: true, optimizer: {name: sgd, "},
 		"mlp":               {"channels: [4]", "arch: mlp, activation: relu"},
+		"flat":              {"channels: [4], hidden: [16]}", "arch: mlp, hidden: [16]}, preprocess: {layout: flat, mean: 4, std: 2}"},
 		"no score":          {"infer: {", "infer: {score: false, "},
 		"from noise":        {"sgld: {", "sgld: {start: noise, classes: [1, 7], "},
 		"from data":         {"sgld: {", "sgld: {start: data, data: test, noise_std: 0, "},

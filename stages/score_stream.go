@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jempipe/jempipe/datasets"
+	"github.com/jempipe/jempipe/internal/fault"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
@@ -35,16 +36,16 @@ func scoreDataset[ID int64 | string](ctx context.Context, rc *pipeline.RunContex
 	for range cap(free) {
 		free <- &scored[ID]{}
 	}
-	g.Go(func() error {
+	g.Go(fault.Recovered(func() error {
 		defer close(work)
 		defer close(order)
 		return readBatches(ctx, ds, s.BatchSize, free, work, order)
-	})
+	}))
 	for range m.threads {
-		g.Go(func() error { return scoreBatches(ctx, m, info.Name, role, work) })
+		g.Go(fault.Recovered(func() error { return scoreBatches(ctx, m, info.Name, role, work) }))
 	}
 	w := &partWriter[ID]{rc: rc, dataset: info.Name, total: info.Rows, perPart: s.PartRows, meta: predictionMeta(rc, m)}
-	g.Go(func() error { return writeBatches(ctx, rc, w, info.Rows, order, free) })
+	g.Go(fault.Recovered(func() error { return writeBatches(ctx, rc, w, info.Rows, order, free) }))
 	err := g.Wait()
 	if cerr := w.Close(err == nil); err == nil {
 		err = cerr
@@ -55,6 +56,7 @@ func scoreDataset[ID int64 | string](ctx context.Context, rc *pipeline.RunContex
 func predictionMeta(rc *pipeline.RunContext, m inferModel) outputs.Meta {
 	meta := tableMeta(rc, m.hash, m.classes)
 	meta.SampleShape = m.shape
+	meta.Extra = map[string]string{rangeKey: m.session.Metadata()[rangeKey]}
 	return meta
 }
 
@@ -266,11 +268,9 @@ func predict[ID int64 | string](m inferModel, dataset, role string, rows *datase
 	for j, v := range probs {
 		p.Probs[j] = float32(v)
 	}
-	for _, name := range outputs.Detectors() {
-		if d, ok := score.FindDetector(name); ok {
-			if v, reason := d.Score(&sample, score.Options{}); reason == "" {
-				*p.OOD(name) = outputs.Defined(v)
-			}
+	for _, d := range m.detectors {
+		if v, reason := d.Score(&sample, score.Options{}); reason == "" {
+			*p.OOD(d.Name) = outputs.Defined(v)
 		}
 	}
 	return p

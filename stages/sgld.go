@@ -44,6 +44,11 @@ func (s *SGLD) Lint(lc *pipeline.LintContext) {
 	if s.Start == "buffer" && s.Buffer == "" {
 		lc.Problem("buffer", "start: buffer needs the train stage whose replay buffer is read; or use start: noise")
 	}
+	if _, cfg, ok := lc.Stage(s.Buffer); ok && s.Start == "buffer" {
+		if t, isTrain := cfg.(*Train); isTrain && t.Objective != "jem" {
+			lc.Problem("buffer", "stage %s trains a classifier, which leaves no replay buffer: use start: noise or start: data", s.Buffer)
+		}
+	}
 	if s.Start == "data" && s.Data == "" {
 		lc.Problem("data", "start: data needs a data set")
 	}
@@ -64,15 +69,21 @@ func (s *SGLD) Run(ctx context.Context, rc *pipeline.RunContext) error {
 	if err != nil {
 		return err
 	}
-	rows, err := s.sample(ctx, rc, b, chains)
-	if err != nil {
-		return err
-	}
 	meta := tableMeta(rc, b.hash(), b.Classes)
 	meta.SampleShape = b.Preprocess.SampleShape
 	lo, hi := b.rawRange()
 	meta.Extra = map[string]string{rangeKey: mustJSON([]float64{lo, hi})}
-	return writeTable(rc, "samples", meta, rows)
+	path := rc.Dir.Path("tables", "samples.parquet")
+	w, err := outputs.Create[outputs.Sample](path, meta.Map())
+	if err != nil {
+		return err
+	}
+	err = s.sample(ctx, rc, b, chains, w.Write)
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
+	rc.Rows(path, w.Rows())
+	return err
 }
 
 // start puts the chains where they begin, in model space.
@@ -108,47 +119,55 @@ func (s *SGLD) start(ctx context.Context, rc *pipeline.RunContext, b bundle) (la
 	return c, nil
 }
 
-// fromBuffer draws the chains from the replay buffer, each from the slice of its class where the buffer has slices.
+// fromBuffer draws the chains from the replay buffer, each from the slice of its class where the buffer has slices. No
+// slot is drawn twice before all have been.
 func (s *SGLD) fromBuffer(rc *pipeline.RunContext, b bundle, c langevin.Chains, rng keyed.Source) error {
 	path := filepath.Join(rc.StageDir(s.Buffer), "models", bufferFile)
-	buf, err := loadBuffer(path)
+	buf, err := loadBuffer(path, b.hash())
 	if err != nil {
 		return err
 	}
-	if buf.Dim != b.Arch.Size() {
-		return fault.New(fault.Data, path, "chains of %d elements, the model takes %d", buf.Dim, b.Arch.Size()).
-			Do("let buffer and model name the same training")
-	}
-	classes := c.Classes
+	slice, classes := buf.Size/buf.Classes, c.Classes
 	if buf.Classes != len(b.Classes) {
-		classes = nil
+		slice, classes = buf.Size, nil
 	}
-	buf.Draw(c.X, make([]int, s.Chains), classes, 0, rng.At(0, 0).Rand)
+	drawn := map[int32][]int{} // by class: a permutation of its slots, of which as many are used up as chains were drawn
+	for i := range c.Keys {
+		class := int32(0)
+		if classes != nil {
+			class = classes[i]
+		}
+		if len(drawn[class]) == 0 {
+			drawn[class] = rng.At(uint64(class), uint64(i)).Perm(slice)
+		}
+		slot := int(class)*slice + drawn[class][0]
+		drawn[class] = drawn[class][1:]
+		copy(c.X[i*buf.Dim:(i+1)*buf.Dim], buf.X[slot*buf.Dim:])
+	}
 	return nil
 }
 
-// sample runs the chains and scores the kept states.
-func (s *SGLD) sample(ctx context.Context, rc *pipeline.RunContext, b bundle, chains langevin.Chains) ([]outputs.Sample, error) {
+// sample runs the chains, scores the kept states and hands them to write, step by step.
+func (s *SGLD) sample(ctx context.Context, rc *pipeline.RunContext, b bundle, chains langevin.Chains, write func([]outputs.Sample) error) error {
 	rt, err := rc.Runtime()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	live, err := newLiveModel(rt, b, liveOptions{densities: s.Shards, conditional: len(s.Classes) > 0})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer live.Close()
 	predict, err := live.predictor(rt)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	cfg := s.langevin(b.Sampler)
 	sampler, err := langevin.NewSampler(cfg, b.Arch.Size(), keyed.New(stageSeed(rc), "sgld noise"), live.densities...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	sp := newSpace(b.Preprocess, b.Arch.Input)
-	var rows []outputs.Sample
 	st, err := sampler.Run(ctx, chains, func(step int, x []float32, _ []float64) error {
 		rc.Progress(int64(step), int64(cfg.Steps), "%d chains", len(chains.Keys))
 		if step%s.KeepEvery != 0 && step != cfg.Steps {
@@ -158,14 +177,13 @@ func (s *SGLD) sample(ctx context.Context, rc *pipeline.RunContext, b bundle, ch
 		if err != nil {
 			return err
 		}
-		rows = append(rows, sampleRows(b, chains, step, sp.raw(x), logits)...)
-		return nil
+		return write(sampleRows(b, chains, step, sp.raw(x), logits))
 	})
 	if err == nil {
 		rc.Detail("displacement", st.Displacement)
 		rc.Detail("max_abs_log_density", st.MaxAbsLogP)
 	}
-	return rows, err
+	return err
 }
 
 // langevin is the update rule of training with what this stage changes.

@@ -66,7 +66,7 @@ func (t *Train) Run(ctx context.Context, rc *pipeline.RunContext) error {
 		return err
 	}
 	if res.Buffer != nil {
-		if err := saveBuffer(rc.Dir.Path("models", bufferFile), res.Buffer); err != nil {
+		if err := saveBuffer(rc.Dir.Path("models", bufferFile), res.Buffer, job.bundle.hash()); err != nil {
 			return err
 		}
 	}
@@ -97,6 +97,9 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 	if err != nil {
 		return trainJob{}, fault.New(fault.Config, "stages."+rc.Name+".network", "%v", err)
 	}
+	if err := pre.Check(arch); err != nil {
+		return trainJob{}, fault.New(fault.Config, "stages."+rc.Name+".preprocess", "%v", err)
+	}
 	for _, p := range t.Config.Lint(arch.Classes) {
 		return trainJob{}, fault.New(fault.Config, "stages."+rc.Name+"."+p.Key, "%s", p.Message)
 	}
@@ -119,6 +122,11 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 			return trainJob{}, err
 		}
 		job.data.ValidX, job.data.ValidLabels = sp.model(valid.X), labelsOf(valid)
+		for i, y := range job.data.ValidLabels {
+			if int(y) >= arch.Classes {
+				return trainJob{}, fault.New(fault.Data, "data."+vinfo.Name, "row with id %s has label %d, the model has classes 0 to %d", valid.ID(i), y, arch.Classes-1)
+			}
+		}
 	}
 	rc.Detail("parameters", params.Count())
 	rc.Detail("train_rows", rows.Len())
@@ -231,15 +239,19 @@ func trainingRows(records []train.Record) []outputs.Training {
 	return rows
 }
 
-func saveBuffer(path string, b *langevin.Buffer) error {
+func saveBuffer(path string, b *langevin.Buffer, weights string) error {
 	t := model.Tensor{Name: "buffer", Shape: []int{b.Size, b.Dim}, Data: b.X}
-	return writeSafetensors(path, model.Params{t}, map[string]string{"classes": fmt.Sprint(b.Classes)})
+	return writeSafetensors(path, model.Params{t}, map[string]string{"classes": fmt.Sprint(b.Classes), "weights_sha256": weights})
 }
 
-func loadBuffer(path string) (*langevin.Buffer, error) {
+// loadBuffer reads the replay buffer that belongs to a model.
+func loadBuffer(path, weights string) (*langevin.Buffer, error) {
 	params, meta, err := readSafetensors(path)
 	if err != nil {
 		return nil, err
+	}
+	if meta["weights_sha256"] != weights {
+		return nil, fault.New(fault.Config, path, "the replay buffer was trained with another model").Do("let model and buffer name the same training")
 	}
 	b := &langevin.Buffer{Classes: 1}
 	if len(params) != 1 || len(params[0].Shape) != 2 {

@@ -48,21 +48,21 @@ type Optimizer struct {
 
 // Sampler holds the numbers of SGLD and of the replay buffer.
 type Sampler struct {
-	Steps       int       `yaml:"steps" min:"1" default:"20" doc:"SGLD updates a training step. The paper: 20."`
-	StepSize    float64   `yaml:"step_size" min:"0" default:"1" doc:"Factor in front of the gradient (alpha/2). The paper: 1."`
-	NoiseStd    float64   `yaml:"noise_std" min:"0" default:"0.01" doc:"Standard deviation of the noise of an update. The paper: 0.01."`
-	GradClip    float64   `yaml:"grad_clip" min:"0" default:"0.1" doc:"Bound on each element of the input gradient; 0: none. The paper: 0. Too large, chains jump over the model's modes; too small, they do not reach them."`
-	Clamp       bool      `yaml:"clamp" default:"true" doc:"Keep chains inside range. The paper: false."`
-	Range       []float64 `yaml:"range" default:"[-1, 1]" doc:"Range in model space, [low, high], of fresh chains and of clamping."`
-	BufferSize  int       `yaml:"buffer_size" min:"1" default:"10000" doc:"Persistent chains in the replay buffer. The paper: 10000."`
-	Restart     float64   `yaml:"restart" min:"0" max:"1" default:"0.05" doc:"Probability that a chain starts anew from uniform noise. The paper: 0.05."`
-	Conditional bool      `yaml:"class_conditional" default:"false" doc:"Draw the samples of p(x) class by class: a random class each, gradient of log p(x,y), a slice of the buffer a class."`
+	Steps       int       `yaml:"steps" json:"steps" min:"1" default:"20" doc:"SGLD updates a training step. The paper: 20."`
+	StepSize    float64   `yaml:"step_size" json:"step_size" min:"0" default:"1" doc:"Factor in front of the gradient (alpha/2). The paper: 1."`
+	NoiseStd    float64   `yaml:"noise_std" json:"noise_std" min:"0" default:"0.01" doc:"Standard deviation of the noise of an update. The paper: 0.01."`
+	GradClip    float64   `yaml:"grad_clip" json:"grad_clip" min:"0" default:"0.1" doc:"Bound on each element of the input gradient; 0: none. The paper: 0. Too large, chains jump over the model's modes; too small, they do not reach them."`
+	Clamp       bool      `yaml:"clamp" json:"clamp" default:"true" doc:"Keep chains inside range. The paper: false."`
+	Range       []float64 `yaml:"range" json:"range" default:"[-1, 1]" doc:"Range in model space, [low, high], of fresh chains and of clamping."`
+	BufferSize  int       `yaml:"buffer_size" json:"buffer_size" min:"1" default:"10000" doc:"Persistent chains in the replay buffer. The paper: 10000."`
+	Restart     float64   `yaml:"restart" json:"restart" min:"0" max:"1" default:"0.05" doc:"Probability that a chain starts anew from uniform noise. The paper: 0.05."`
+	Conditional bool      `yaml:"class_conditional" json:"class_conditional" default:"false" doc:"Draw the samples of p(x) class by class: a random class each, gradient of log p(x,y), a slice of the buffer a class."`
 }
 
 // Guard holds the limits that tell a diverged run from a healthy one.
 type Guard struct {
-	MaxLoss  float64 `yaml:"max_loss" min:"0" default:"1e5" doc:"Largest |loss| before the stage stops with an error. The authors: 1e8."`
-	MaxLogit float64 `yaml:"max_log_density" min:"0" default:"1e4" doc:"Largest |log-sum-exp| of a row before the stage stops with an error."`
+	MaxLoss  float64 `yaml:"max_loss" min:"0" default:"1e5" doc:"Largest |loss| before the stage stops with an error; 0: no limit. The authors: 1e8."`
+	MaxLogit float64 `yaml:"max_log_density" min:"0" default:"1e4" doc:"Largest |log-sum-exp| of a row before the stage stops with an error; 0: no limit."`
 	GapAlarm float64 `yaml:"gap_alarm" min:"0" default:"3" doc:"Gap f(data) - f(samples) above which, for gap_steps steps in a row, the log warns that the chains have stopped to follow the model."`
 	GapSteps int     `yaml:"gap_steps" min:"1" default:"200" doc:"Steps in a row above gap_alarm before the warning."`
 }
@@ -93,8 +93,8 @@ func (c Config) Lint(classes int) []Problem {
 	if r := c.Sampler.Range; len(r) != 2 || !(r[0] < r[1]) {
 		add("sampler.range", "want two numbers, the lower one first")
 	}
-	if c.Loss.PX == 0 && c.Loss.PYgivenX == 0 && c.Loss.PXY == 0 {
-		add("loss", "all weights are 0: nothing would be trained")
+	if !c.generative() && !c.supervised() {
+		add("loss", "the weights of all terms of the objective are 0: nothing would be trained")
 	}
 	if c.PerClass > 0 && c.OneBatch && c.generative() {
 		add("labels_per_class", "needs one_batch: false, since p(x) sees all rows and p(y|x) only those with a label")
@@ -108,6 +108,11 @@ func (c Config) Lint(classes int) []Problem {
 // generative says whether chains are run.
 func (c Config) generative() bool {
 	return c.Objective == "jem" && (c.Loss.PX > 0 || c.Loss.PXY > 0)
+}
+
+// supervised says whether labels are used.
+func (c Config) supervised() bool {
+	return c.Loss.PYgivenX > 0 || c.Objective == "jem" && c.Loss.PXY > 0
 }
 
 // sliced says whether the buffer is cut into classes.

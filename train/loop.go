@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 
+	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/langevin"
 	"github.com/jempipe/jempipe/score"
@@ -42,7 +44,7 @@ type Record struct {
 // Gap is f(data) - f(samples): near 0 with changing sign while chains follow the model.
 func (r Record) Gap() float64 { return r.FData - r.FSamples }
 
-// Deps is what a run works with. Sampler and Density may be nil for the classifier objective.
+// Deps is what a run works with. Sampler may be nil for the classifier objective.
 type Deps struct {
 	Engine   Engine
 	Sampler  *langevin.Sampler                                         // chains over the current weights
@@ -124,8 +126,9 @@ func newRun(cfg Config, data Data, seed uint64, deps Deps) (*run, error) {
 		labelled = all
 	}
 	r.orderY = newOrder(labelled, keyed.New(seed, "train order p(y|x)"))
-	if len(labelled) == 0 {
-		return nil, fmt.Errorf("no training row has a label: the cross-entropy has nothing to learn from")
+	if cfg.supervised() && known(data.Labels) == 0 {
+		return nil, fault.New(fault.Data, "", "no training row has a label: the cross-entropy has nothing to learn from").
+			Do("give labels, or set loss.p_y_given_x to 0 to train p(x) alone")
 	}
 	if !cfg.generative() {
 		return r, nil
@@ -183,14 +186,14 @@ func (r *run) step(ctx context.Context, step int) (Record, error) {
 		return rec, err
 	}
 	if (step+1)%r.cfg.EvalEvery == 0 || step+1 == r.total {
-		return rec, r.evaluate(ctx, &rec)
+		err = r.evaluate(ctx, &rec)
 	}
-	return rec, nil
+	return rec, err
 }
 
 // fill copies the real rows of a step into the batch and adds the data noise.
 func (r *run) fill(step int) {
-	put := func(k rowKind, o *order, purpose uint64, labels []int32) {
+	put := func(k rowRange, o *order, purpose uint64, labels []int32) {
 		for i := range k.n() {
 			row := o.at(step*k.n() + i)
 			if labels != nil {
@@ -238,14 +241,14 @@ func (r *run) sample(ctx context.Context, step int, rec *Record) error {
 	if r.layout.joint.n() == 0 {
 		return nil
 	}
-	copy(r.classes, r.labels) // the joint chains take the labels of the labelled rows, as the authors do
-	fill := r.drawClasses(nil, len(r.classes), step)
-	for i, y := range r.classes {
-		if y < 0 {
-			r.classes[i] = fill[i]
-		}
+	// The joint chains take the labels of the labelled rows, as the authors do. A chain without a label runs in some
+	// class but takes no part in the loss.
+	copy(r.classes, r.labels)
+	classes := slices.Clone(r.classes)
+	for i, y := range classes {
+		classes[i] = max(y, 0)
 	}
-	_, err = r.chains(ctx, step, r.layout.joint, r.classes, 1)
+	_, err = r.chains(ctx, step, r.layout.joint, classes, 1)
 	return err
 }
 
@@ -261,7 +264,7 @@ func (r *run) drawClasses(into []int32, n, step int) []int32 {
 }
 
 // chains runs one set of chains from the buffer. set tells the sets of one step apart.
-func (r *run) chains(ctx context.Context, step int, k rowKind, classes []int32, set uint64) (langevin.Stats, error) {
+func (r *run) chains(ctx context.Context, step int, k rowRange, classes []int32, set uint64) (langevin.Stats, error) {
 	x := r.batch.X[k.from*r.data.Dim : k.to*r.data.Dim]
 	rng := r.draws.At(uint64(step), set)
 	r.buffer.Draw(x, r.slots, classes, r.cfg.Sampler.Restart, rng.Rand)
@@ -285,18 +288,19 @@ func mean(x []float32) float64 {
 	return sum / float64(len(x))
 }
 
+const divergedRemedy = "lower optimizer.lr, raise loss.energy_l2, set sampler.grad_clip and sampler.clamp, or change the seed"
+
 // inspect turns a diverged step into an error.
 func (g Guard) inspect(r Record) error {
-	const remedy = "lower optimizer.lr, raise loss.energy_l2, set sampler.grad_clip and sampler.clamp, or change the seed"
 	switch {
 	case r.NonFinite >= 0:
-		return fmt.Errorf("training diverged: row %d of the batch has a non-finite logit; %s", r.NonFinite, remedy)
+		return fmt.Errorf("training diverged: row %d of the batch has a non-finite logit; %s", r.NonFinite, divergedRemedy)
 	case math.IsNaN(r.GradNorm) || math.IsInf(r.GradNorm, 0):
-		return fmt.Errorf("training diverged: the norm of the parameter gradient is %v; %s", r.GradNorm, remedy)
+		return fmt.Errorf("training diverged: the norm of the parameter gradient is %v; %s", r.GradNorm, divergedRemedy)
 	case g.MaxLoss > 0 && math.Abs(r.Loss) > g.MaxLoss:
-		return fmt.Errorf("training diverged: the loss is %.4g, its limit (guard.max_loss) %g; %s", r.Loss, g.MaxLoss, remedy)
+		return fmt.Errorf("training diverged: the loss is %.4g, its limit (guard.max_loss) %g; %s", r.Loss, g.MaxLoss, divergedRemedy)
 	case g.MaxLogit > 0 && r.MaxAbsF > g.MaxLogit:
-		return fmt.Errorf("training diverged: a log density is %.4g, its limit (guard.max_log_density) %g; %s", r.MaxAbsF, g.MaxLogit, remedy)
+		return fmt.Errorf("training diverged: a log density is %.4g, its limit (guard.max_log_density) %g; %s", r.MaxAbsF, g.MaxLogit, divergedRemedy)
 	}
 	return nil
 }
@@ -319,29 +323,31 @@ func (r *run) watchGap(rec Record) {
 
 // evaluate adds accuracy and negative log-likelihood of the validation rows to a record.
 func (r *run) evaluate(ctx context.Context, rec *Record) error {
-	n := len(r.data.ValidLabels)
-	if n == 0 {
+	if len(r.data.ValidLabels) == 0 {
 		return nil
 	}
 	logits, err := r.deps.Predict(ctx, r.data.ValidX)
 	if err != nil {
 		return fmt.Errorf("validation: %w", err)
 	}
-	known, right, nll := 0, 0, 0.0
+	n, right, nll := 0, 0, 0.0
 	k := r.data.Classes
 	for i, y := range r.data.ValidLabels {
 		if y < 0 {
 			continue
 		}
 		z := logits[i*k : (i+1)*k]
-		known++
+		n++
 		nll += score.NLL(z, y)
 		if pred, _ := score.Argmax(z); pred == int(y) {
 			right++
 		}
 	}
-	if known > 0 {
-		rec.ValidAccuracy, rec.ValidNLL = float64(right)/float64(known), nll/float64(known)
+	if math.IsNaN(nll) || math.IsInf(nll, 0) {
+		return fmt.Errorf("training diverged: the negative log-likelihood of the validation rows is %v; %s", nll, divergedRemedy)
+	}
+	if n > 0 {
+		rec.ValidAccuracy, rec.ValidNLL = float64(right)/float64(n), nll/float64(n)
 	}
 	return nil
 }

@@ -39,24 +39,24 @@ type Engine interface {
 	Close() error
 }
 
-// rowKind says what a row of a batch is there for.
-type rowKind struct{ from, to int }
+// rowRange is the rows of a batch that are there for one purpose.
+type rowRange struct{ from, to int }
 
-func (r rowKind) n() int { return r.to - r.from }
+func (r rowRange) n() int { return r.to - r.from }
 
 // layout is where each group of rows stands in a batch. A group that is not used is empty.
 type layout struct {
-	data     rowKind // real rows for p(x)
-	labelled rowKind // real rows for p(y|x) and p(x,y); equals data with one batch
-	samples  rowKind // chains of p(x)
-	joint    rowKind // chains of p(x,y)
+	data     rowRange // real rows for p(x)
+	labelled rowRange // real rows for p(y|x) and p(x,y); equals data with one batch
+	samples  rowRange // chains of p(x)
+	joint    rowRange // chains of p(x,y)
 	rows     int
 }
 
 func (c Config) layout() layout {
 	var l layout
-	next := func() rowKind {
-		r := rowKind{l.rows, l.rows + c.BatchSize}
+	next := func() rowRange {
+		r := rowRange{l.rows, l.rows + c.BatchSize}
 		l.rows = r.to
 		return r
 	}
@@ -65,8 +65,11 @@ func (c Config) layout() layout {
 		return l
 	}
 	l.data = next()
-	l.labelled = l.data
-	if !c.OneBatch {
+	switch {
+	case !c.supervised():
+	case c.OneBatch:
+		l.labelled = l.data
+	default:
 		l.labelled = next()
 	}
 	l.samples = next()
@@ -93,16 +96,11 @@ func (c Config) weigh(l layout, b Batch, k int, labels, classes []int32) {
 		perClass(b.Gamma, l.joint, k, classes, c.Loss.PXY)
 		perClass(b.Gamma, l.labelled, k, labels, -c.Loss.PXY)
 	}
-	known := 0
-	for _, y := range labels {
-		if y >= 0 {
-			known++
-		}
-	}
-	if known == 0 {
+	n := known(labels)
+	if n == 0 {
 		return
 	}
-	w := float32(c.Loss.PYgivenX / float64(known))
+	w := float32(c.Loss.PYgivenX / float64(n))
 	for i, y := range labels {
 		if y >= 0 {
 			r := l.labelled.from + i
@@ -112,19 +110,31 @@ func (c Config) weigh(l layout, b Batch, k int, labels, classes []int32) {
 	}
 }
 
-func spread(weights []float32, r rowKind, total float64) {
+func spread(weights []float32, r rowRange, total float64) {
 	for i := r.from; i < r.to; i++ {
 		weights[i] += float32(total / float64(r.n()))
 	}
 }
 
-// perClass spreads a weight over the logits of known classes.
-func perClass(gamma []float32, r rowKind, k int, classes []int32, total float64) {
+// perClass spreads a weight over the logits of the known classes of a group.
+func perClass(gamma []float32, r rowRange, k int, classes []int32, total float64) {
+	n := known(classes)
 	for i := range r.n() {
 		if total != 0 && classes[i] >= 0 {
-			gamma[(r.from+i)*k+int(classes[i])] += float32(total / float64(r.n()))
+			gamma[(r.from+i)*k+int(classes[i])] += float32(total / float64(n))
 		}
 	}
+}
+
+// known counts the classes that are not below 0.
+func known(classes []int32) int {
+	n := 0
+	for _, y := range classes {
+		if y >= 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Terms are the parts of the loss of one step, from the logits in float64.
@@ -162,7 +172,7 @@ func (c Config) terms(l layout, logits []float32, k int, labels, classes []int32
 		t.PX = t.FSamples - t.FData
 		t.Reg = sq1 + sq2
 		t.Loss += c.Loss.PX*t.PX + c.Loss.EnergyReg*t.Reg
-		if c.Loss.PXY > 0 {
+		if c.Loss.PXY > 0 && known(labels) > 0 {
 			t.PXY = meanLogit(logits, l.joint, k, classes) - meanLogit(logits, l.labelled, k, labels)
 			t.Loss += c.Loss.PXY * t.PXY
 		}
@@ -173,7 +183,7 @@ func (c Config) terms(l layout, logits []float32, k int, labels, classes []int32
 
 func (t *Terms) supervised(c Config, l layout, logits []float32, f []float64, k int, labels []int32) {
 	var sum float64
-	known, right := 0, 0
+	n, right := 0, 0
 	for i, y := range labels {
 		if y < 0 {
 			continue
@@ -181,19 +191,19 @@ func (t *Terms) supervised(c Config, l layout, logits []float32, f []float64, k 
 		r := l.labelled.from + i
 		z := logits[r*k : (r+1)*k]
 		sum += f[r] - float64(z[y])
-		known++
+		n++
 		if pred, _ := score.Argmax(z); pred == int(y) {
 			right++
 		}
 	}
-	if known > 0 {
-		t.PYgivenX = sum / float64(known)
-		t.Accuracy = float64(right) / float64(known)
+	if n > 0 {
+		t.PYgivenX = sum / float64(n)
+		t.Accuracy = float64(right) / float64(n)
 		t.Loss += c.Loss.PYgivenX * t.PYgivenX
 	}
 }
 
-func moments(f []float64, r rowKind) (mean, square float64) {
+func moments(f []float64, r rowRange) (mean, square float64) {
 	for _, v := range f[r.from:r.to] {
 		mean += v
 		square += v * v
@@ -202,12 +212,12 @@ func moments(f []float64, r rowKind) (mean, square float64) {
 	return mean / n, square / n
 }
 
-func meanLogit(logits []float32, r rowKind, k int, classes []int32) float64 {
+func meanLogit(logits []float32, r rowRange, k int, classes []int32) float64 {
 	var sum float64
 	for i := range r.n() {
 		if y := classes[i]; y >= 0 {
 			sum += float64(logits[(r.from+i)*k+int(y)])
 		}
 	}
-	return sum / float64(r.n())
+	return sum / float64(known(classes))
 }

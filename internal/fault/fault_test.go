@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 )
 
@@ -37,5 +38,16 @@ func TestExitCode(t *testing.T) {
 		if got := ExitCode(c.err); got != c.want {
 			t.Errorf("ExitCode(%v) = %d, want %d", c.err, got, c.want)
 		}
+	}
+}
+
+func TestRecoveredTurnsAPanicIntoAnError(t *testing.T) {
+	var none []int
+	err := Recovered(func() error { _ = none[3]; return nil })()
+	if err == nil || KindOf(err) != Internal || !strings.Contains(err.Error(), "index out of range") {
+		t.Errorf("error %v", err)
+	}
+	if err := Recovered(func() error { return io.EOF })(); err != io.EOF {
+		t.Errorf("error %v, want io.EOF", err)
 	}
 }

@@ -12,13 +12,15 @@ import (
 // Preprocess is the map from raw values to model space, built into the graph: model = (raw scale - mean) / std, then
 // the layout of the network's input.
 type Preprocess struct {
-	Scale     float64
-	Mean, Std []float64 // one number, or one a channel; for a flat sample of a flat network one a value
+	Scale float64 `json:"scale"`
+	// Mean and Std have one number, or one a channel; for a flat sample of a flat network one a value.
+	Mean []float64 `json:"mean"`
+	Std  []float64 `json:"std"`
 	// Layout says what the axes of a raw sample are: hw, hwc, chw or flat. Empty: chw where the sample has the
 	// network's shape, else what the number of axes says: 1 flat, 2 hw, 3 hwc. A network with a flat input takes the
-	// values in the order of the raw sample, whatever the layout.
-	Layout      string
-	SampleShape []int // shape of one raw sample
+	// values in the order of the raw sample, whatever the layout; flat takes them so from a sample of any shape.
+	Layout      string `json:"layout"`
+	SampleShape []int  `json:"sample_shape"` // shape of one raw sample
 }
 
 // image is a raw sample read by its layout.
@@ -73,7 +75,7 @@ func (p *Preprocess) image(a model.Arch) (image, error) {
 	if !ok {
 		return im, fmt.Errorf("layout %q is not one of hw, hwc, chw, flat", p.Layout)
 	}
-	if len(s) != axes {
+	if len(s) != axes && im.layout != "flat" {
 		return im, fmt.Errorf("layout %s has %d axes, the sample has shape %v", im.layout, axes, s)
 	}
 	switch im.layout {
@@ -84,7 +86,7 @@ func (p *Preprocess) image(a model.Arch) (image, error) {
 	case "chw":
 		im.c, im.h, im.w = s[0], s[1], s[2]
 	default:
-		im.c, im.h, im.w = s[0], 1, 1
+		im.c, im.h, im.w = model.Size(s), 1, 1
 		if len(a.Input) == 3 {
 			im.c, im.h, im.w = a.Input[0], a.Input[1], a.Input[2]
 		}
@@ -160,7 +162,7 @@ func (b *builder) layout(im image, sample []int) error {
 	case len(b.arch.Input) == 3 && im.layout == "hwc":
 		b.modelX = b.add(out, "Transpose", []string{InputX}, b.g.Unique(out), ir.Ints("perm", 0, 3, 1, 2))
 		return nil
-	case len(b.arch.Input) == 1 && im.layout != "flat":
+	case len(b.arch.Input) == 1:
 		b.modelX = b.add(out, "Flatten", []string{InputX}, b.g.Unique(out), ir.Int("axis", 1))
 		return nil
 	}

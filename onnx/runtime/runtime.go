@@ -97,7 +97,7 @@ func Open(cfg Config, log *slog.Logger) (*Runtime, error) {
 		r.Close()
 		return nil, err
 	}
-	log.Debug("ONNX Runtime is open", "version", lib.Version, "library", lib.Path, "source", lib.Source,
+	log.Info("ONNX Runtime is open", "version", lib.Version, "library", lib.Path, "source", lib.Source,
 		"provider", r.info.Provider, "threads", r.info.Threads)
 	return r, nil
 }
