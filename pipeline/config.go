@@ -82,7 +82,7 @@ type file struct {
 
 type runtimeKeys struct {
 	Provider string            `yaml:"provider" default:"auto" doc:"Execution provider: cpu, cuda and so on; auto takes the best one that works on this machine."`
-	Threads  int               `yaml:"threads" min:"0" max:"4096" default:"0" doc:"Threads for one model; 0 takes as many as the process may use. Part of what makes results bit-identical, so set it where machines differ."`
+	Threads  int               `yaml:"threads" min:"0" max:"4096" default:"0" doc:"Batches that infer scores side by side, one thread each; 0 takes as many as the process may use. Training and sampling go by shards instead. Part of the fingerprint: set it where machines differ, or stages run again."`
 	Options  map[string]string `yaml:"options" doc:"Options of the provider, by the names that ONNX Runtime gives them."`
 }
 

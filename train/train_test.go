@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/langevin"
 	"github.com/jempipe/jempipe/score"
@@ -344,5 +345,99 @@ func TestLint(t *testing.T) {
 		if key == "" && len(ps) != 0 || key != "" && (len(ps) != 1 || ps[0].Key != key) {
 			t.Errorf("%q: problems %v", key, ps)
 		}
+	}
+}
+
+// recorder is an engine that keeps the inputs of every batch.
+type recorder struct {
+	*linear
+	batches [][]float32
+}
+
+func (r *recorder) Gradients(b Batch) ([]float32, error) {
+	r.batches = append(r.batches, slices.Clone(b.X))
+	return r.linear.Gradients(b)
+}
+
+// flat is a density without a slope: its chains are their start plus noise.
+type flat struct{}
+
+func (flat) Gradient(_ context.Context, _ []float32, _ []int32, logp []float64, grad []float32) error {
+	clear(logp)
+	clear(grad)
+	return nil
+}
+
+// On rows that are all zero, with chains that start at zero, a batch is nothing but noise; and no noise may come twice,
+// neither in two rows of a step nor in two steps.
+func TestNoNoiseIsUsedTwice(t *testing.T) {
+	c := toy(func(c *Config) {
+		c.Steps, c.Loss.PXY, c.DataNoise, c.Optimizer.LR = 5, 0.5, 1, 1e-9
+		c.Sampler.Range, c.Sampler.Restart = []float64{-1e-12, 1e-12}, 1
+	})
+	d := blobs(30)
+	clear(d.X)
+	s, err := langevin.NewSampler(langevin.Config{Steps: 2, NoiseStd: 1}, 2, keyed.New(1, "sgld"), flat{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := &recorder{linear: newLinear(2, 3)}
+	_, err = Run(context.Background(), c, d, 1, Deps{Engine: engine, Sampler: s, Log: slog.New(slog.DiscardHandler),
+		Predict: func(_ context.Context, x []float32) ([]float32, error) { return engine.logits(x), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[[2]float32]int{}
+	rows := 0
+	for _, x := range engine.batches {
+		for r := 0; r < len(x); r += 2 {
+			seen[[2]float32{x[r], x[r+1]}]++
+			rows++
+		}
+	}
+	if rows != 5*4*16 || len(seen) != rows {
+		t.Errorf("%d different rows among %d, want all of 320 to differ", len(seen), rows)
+	}
+}
+
+// The rows for p(x) and those for p(y|x) are drawn apart.
+func TestTwoIndependentBatches(t *testing.T) {
+	c := toy(func(c *Config) { c.Steps, c.DataNoise = 3, 0 })
+	engine := &recorder{linear: newLinear(2, 3)}
+	s, err := langevin.NewSampler(langevin.Config{Steps: 1}, 2, keyed.New(1, "sgld"), flat{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(context.Background(), c, blobs(150), 1, Deps{Engine: engine, Sampler: s, Log: slog.New(slog.DiscardHandler),
+		Predict: func(_ context.Context, x []float32) ([]float32, error) { return engine.logits(x), nil }}); err != nil {
+		t.Fatal(err)
+	}
+	for step, x := range engine.batches {
+		if slices.Equal(x[:32], x[32:64]) {
+			t.Errorf("step %d: both batches have the same rows", step)
+		}
+	}
+}
+
+// Without a supervised term no label is needed, and none is asked for.
+func TestDensityAloneNeedsNoLabels(t *testing.T) {
+	c := toy(func(c *Config) { c.Steps, c.Loss.PYgivenX = 5, 0 })
+	d := blobs(60)
+	for i := range d.Labels {
+		d.Labels[i] = -1
+	}
+	d.ValidX, d.ValidLabels = nil, nil
+	m := newLinear(2, 3)
+	s, err := langevin.NewSampler(langevin.Config{Steps: 1, StepSize: 1}, 2, keyed.New(1, "sgld"), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := Deps{Engine: m, Sampler: s, Log: slog.New(slog.DiscardHandler)}
+	res, err := Run(context.Background(), c, d, 1, deps)
+	if err != nil || len(res.Records) != 5 || !math.IsNaN(res.Records[4].PYgivenX) || c.Rows() != 32 {
+		t.Errorf("%v; %d records, %d rows a batch", err, len(res.Records), c.Rows())
+	}
+	if _, err := Run(context.Background(), toy(nil), d, 1, deps); err == nil || fault.KindOf(err) != fault.Data {
+		t.Errorf("unlabelled rows with cross-entropy: error %v, want one of the data", err)
 	}
 }

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"sync/atomic"
-	"syscall"
+	"log/slog"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,52 +14,37 @@ import (
 	"github.com/jempipe/jempipe/stages"
 )
 
-// watchSignals gives a context that the first SIGINT or SIGTERM cancels; the second one ends the process at once.
-// signalled gives the exit code of the signal that came, or 0.
-func watchSignals(parent context.Context) (ctx context.Context, stop func(), signalled func() int) {
-	ctx, cancel := context.WithCancel(parent)
-	signals := make(chan os.Signal, 2)
-	var code atomic.Int32
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		for s := range signals {
-			if code.Load() != 0 {
-				os.Exit(int(code.Load()))
-			}
-			code.Store(130)
-			if s == syscall.SIGTERM {
-				code.Store(143)
-			}
-			cancel()
-		}
-	}()
-	stop = func() {
-		signal.Stop(signals)
-		close(signals)
-		cancel()
-	}
-	return ctx, stop, func() int { return int(code.Load()) }
-}
-
 // app is what the commands share.
 type app struct {
 	stdout, stderr io.Writer
 	registry       *pipeline.Registry
+	json           bool // the log is in JSON
 }
 
 // run parses and runs one command line and gives the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer, signalled func() int) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{stdout: stdout, stderr: stderr, registry: pipeline.NewRegistry(stages.Kinds()...)}
 	c := a.cli()
 	err := c.RunContext(ctx, flagsFirst(args, c.Commands))
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "jempipe: %v\n", err)
-	if code := signalled(); code != 0 && errors.Is(err, context.Canceled) {
-		return code
+	a.tell(err)
+	var stopped *signalError
+	if errors.As(err, &stopped) {
+		return stopped.code
 	}
 	return fault.ExitCode(err)
+}
+
+// tell writes the error of a command to stderr: a record of the log where that is in JSON, so that every line of
+// stderr is.
+func (a *app) tell(err error) {
+	if a.json {
+		slog.New(slog.NewJSONHandler(a.stderr, nil)).Error(err.Error(), "exit_code", fault.ExitCode(err))
+		return
+	}
+	fmt.Fprintf(a.stderr, "jempipe: %v\n", err)
 }
 
 func (a *app) cli() *cli.App {
@@ -85,7 +67,6 @@ Exit codes:  0 done, also when there was nothing to do
 		Writer: a.stdout, ErrWriter: a.stderr,
 		HideVersion:     true,
 		HideHelpCommand: true,
-		CommandNotFound: nil,
 		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
 		OnUsageError:    usageError,
 		Action: func(c *cli.Context) error {

@@ -106,7 +106,9 @@ func TestBadInput(t *testing.T) {
 		{"missing library", good, 1, []string{at("no.so"), "make onnxruntime"}, []string{"--onnxruntime", at("no.so")}},
 		{"unwritable output", strings.Replace(good, "name: small", "name: small\noutput: blocked", 1), 1, []string{"blocked"}, nil},
 		{"unknown provider", strings.Replace(good, "data:", "runtime: {provider: cdua}\ndata:", 1), 3, []string{"cdua", "cuda"}, nil},
-		{"provider that does not work", strings.Replace(good, "data:", "runtime: {provider: cuda}\ndata:", 1), 1, []string{"cuda"}, nil},
+		{"provider that does not work", strings.Replace(good, "data:", "runtime: {provider: tensorrt}\ndata:", 1), 1, []string{"tensorrt"}, nil},
+		{"data set that is not scored", strings.Replace(whole, "fit: valid, ", "", 1) + "  again: {kind: calibrate, fit: train, evaluate: test}\n", 3, []string{"train", "does not score"}, nil},
+		{"classifier without a buffer", strings.Replace(whole, "train: {steps", "train: {objective: classifier, steps", 1), 3, []string{"replay buffer", "start: noise"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := at("pipeline.yaml")

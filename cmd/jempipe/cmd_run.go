@@ -25,7 +25,7 @@ go to runs/NAME beside the YAML file; run.json there says what was done.`,
 			&cli.StringSliceFlag{Name: "force", Usage: "run this stage even if its result holds; may be repeated"},
 			&cli.StringSliceFlag{Name: "only", Usage: "run this stage alone; what it needs must be up to date; may be repeated"},
 		}, common()...),
-		Action: func(c *cli.Context) error {
+		Action: stoppable(func(c *cli.Context) error {
 			cfg, opts, err := a.load(c)
 			if err != nil {
 				return err
@@ -36,7 +36,7 @@ go to runs/NAME beside the YAML file; run.json there says what was done.`,
 			}
 			a.summary(res)
 			return nil
-		},
+		}),
 	}
 }
 
@@ -64,18 +64,25 @@ func (a *app) load(c *cli.Context) (*pipeline.Config, pipeline.Options, error) {
 // summary tells on stdout what a run did and where its results are.
 func (a *app) summary(res *pipeline.Result) {
 	dir := relative(res.RunDir)
-	if res.UpToDate() {
+	switch {
+	case res.UpToDate():
 		fmt.Fprintf(a.stdout, "nothing to do: all %d stages of %s are up to date\n", len(res.Reused), dir)
-	} else {
-		fmt.Fprintf(a.stdout, "done: ran %s", strings.Join(res.Ran, ", "))
-		if len(res.Reused) > 0 {
-			fmt.Fprintf(a.stdout, "; reused %s", strings.Join(res.Reused, ", "))
+	default:
+		var parts []string
+		for _, p := range []struct {
+			what   string
+			stages []string
+		}{{"ran", res.Ran}, {"reused", res.Reused}, {"left out though not up to date:", res.Left}} {
+			if len(p.stages) > 0 {
+				parts = append(parts, p.what+" "+strings.Join(p.stages, ", "))
+			}
 		}
-		fmt.Fprintln(a.stdout)
+		fmt.Fprintf(a.stdout, "done: %s\n", strings.Join(parts, "; "))
 	}
 	for _, s := range res.Record.Stages {
-		if s.Kind == "report" {
-			fmt.Fprintf(a.stdout, "report: %s\n", filepath.Join(dir, s.Name, "index.html"))
+		page := filepath.Join(res.RunDir, s.Name, "index.html")
+		if _, err := os.Stat(page); err == nil && s.Kind == "report" {
+			fmt.Fprintf(a.stdout, "report: %s\n", relative(page))
 		}
 	}
 	fmt.Fprintf(a.stdout, "tables: %s\n", filepath.Join(dir, "*", "tables", "*.parquet"))
@@ -103,7 +110,7 @@ func (a *app) planCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "force", Usage: "as for run"},
 			&cli.StringSliceFlag{Name: "only", Usage: "as for run"},
 		}, common()...),
-		Action: func(c *cli.Context) error {
+		Action: stoppable(func(c *cli.Context) error {
 			cfg, opts, err := a.load(c)
 			if err != nil {
 				return err
@@ -113,7 +120,7 @@ func (a *app) planCommand() *cli.Command {
 				return err
 			}
 			return plan.Format(a.stdout)
-		},
+		}),
 	}
 }
 

@@ -34,6 +34,7 @@ func (a *app) logger(c *cli.Context) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: level}
 	switch c.String("log-format") {
 	case "json":
+		a.json = true
 		return slog.New(slog.NewJSONHandler(a.stderr, opts)), nil
 	case "text":
 		opts.ReplaceAttr = func(groups []string, at slog.Attr) slog.Attr {

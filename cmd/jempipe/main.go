@@ -10,9 +10,4 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-func main() {
-	ctx, stop, signalled := watchSignals(context.Background())
-	code := run(ctx, os.Args, os.Stdout, os.Stderr, signalled)
-	stop()
-	os.Exit(code)
-}
+func main() { os.Exit(run(context.Background(), os.Args, os.Stdout, os.Stderr)) }

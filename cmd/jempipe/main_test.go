@@ -19,7 +19,7 @@ import (
 // jempipe runs a command line in this process.
 func jempipe(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(context.Background(), append([]string{"jempipe"}, args...), &out, &errs, func() int { return 0 })
+	code = run(context.Background(), append([]string{"jempipe"}, args...), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -156,7 +156,15 @@ func TestSignalStopsTheRun(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(1500 * time.Millisecond)
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			if begun, err := filepath.Glob(filepath.Join(dir, "runs", "small", ".train.tmp-*")); err == nil && len(begun) > 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%v: training did not begin; stderr:\n%s", sig, stderr.String())
+			}
+		}
+		time.Sleep(300 * time.Millisecond) // into the training loop
 		sent := time.Now()
 		if err := cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
