@@ -219,18 +219,15 @@ func TestEmptyReferenceTurnsDefaultOff(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	p := newProject(t)
-	if err := p.load().Check(true); err != nil {
+	if err := p.load().Check(); err != nil {
 		t.Error(err)
 	}
 	os.Remove(p.path("images.idx"))
 	os.Remove(p.path("init.txt"))
 	cfg := p.load()
-	if err := cfg.Check(false); err != nil {
-		t.Error(err)
-	}
-	err := cfg.Check(true)
+	err := cfg.Check()
 	if err == nil || fault.ExitCode(err) != 4 || !strings.Contains(err.Error(), "images.idx") ||
-		!strings.Contains(err.Error(), p.path("init.txt")+": the file named by stages.train.init cannot be read: no such file or directory") {
+		!strings.Contains(err.Error(), "stages.train.init: "+p.path("init.txt")+": cannot be read: no such file or directory") {
 		t.Error(err)
 	}
 }

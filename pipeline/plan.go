@@ -88,6 +88,11 @@ func (e *engine) orphans() []string {
 
 // checkOnly refuses a selection of stages that needs results which do not hold.
 func (e *engine) checkOnly(p *Plan) error {
+	for _, name := range e.opts.Force {
+		if len(e.opts.Only) > 0 && !slices.Contains(e.opts.Only, name) {
+			return fault.New(fault.Usage, "", "stage %s is forced but left out", name).Do("select it too, or do not force it")
+		}
+	}
 	for _, step := range p.Steps {
 		if step.Action != Execute {
 			continue

@@ -114,6 +114,11 @@ func (r *runner) run(ctx context.Context) error {
 			return unwritable(r.runDir, err)
 		}
 	}
+	if !plan.UpToDate() {
+		if err := errors.Join(r.cfg.checkData(r.set)...); err != nil {
+			return r.finish(err)
+		}
+	}
 	for i, d := range decisions {
 		if err := r.stage(ctx, i, d); err != nil {
 			return r.finish(err)

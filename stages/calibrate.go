@@ -39,6 +39,16 @@ func (c *Calibrate) Lint(lc *pipeline.LintContext) {
 	}
 }
 
+// CheckData implements pipeline.DataChecker.
+func (c *Calibrate) CheckData(dc *pipeline.DataContext) (errs []error) {
+	for _, ref := range append([]pipeline.DataRef{c.Fit}, c.Evaluate...) {
+		if info, ok := dc.Data(ref); ok && !info.Labelled {
+			errs = append(errs, fault.New(fault.Data, "data."+info.Name, "no labels: stage %s cannot measure calibration on it", dc.Name()))
+		}
+	}
+	return errs
+}
+
 // logitRow is what calibration reads of a prediction.
 type logitRow struct {
 	Label  *int32    `parquet:"label,optional"`

@@ -62,17 +62,6 @@ func labelsOf(rows *datasets.Rows) []int32 {
 	return out
 }
 
-// sameLabels refuses a data set whose samples or classes are not those of another one.
-func sameLabels(where string, got, want datasets.Info) error {
-	if !slices.Equal(got.Shape, want.Shape) {
-		return fault.New(fault.Data, where, "samples of shape %v, want %v as in data.%s", got.Shape, want.Shape, want.Name)
-	}
-	if got.Classes != nil && !slices.Equal(got.Classes, want.Classes) {
-		return fault.New(fault.Data, where, "classes %v, want %v as in data.%s", got.Classes, want.Classes, want.Name)
-	}
-	return nil
-}
-
 // checkDistinct reports names that occur twice in a list.
 func checkDistinct[T ~string](lc *pipeline.LintContext, key string, list []T) {
 	for i, name := range list {

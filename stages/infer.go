@@ -6,11 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/jempipe/jempipe/datasets"
 	"github.com/jempipe/jempipe/internal/fault"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/outputs"
@@ -48,6 +46,22 @@ func (s *Infer) Lint(lc *pipeline.LintContext) {
 	}
 }
 
+// CheckData implements pipeline.DataChecker.
+func (s *Infer) CheckData(dc *pipeline.DataContext) (errs []error) {
+	trained, ok := trainingData(dc, s.Model)
+	if !ok {
+		return nil
+	}
+	for i, ref := range append(slices.Clone(s.ID), s.OOD...) {
+		if info, ok := dc.Data(ref); ok {
+			if err := fits(info, infoModel(trained), i < len(s.ID)); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errs
+}
+
 // Run implements pipeline.Stage.
 func (s *Infer) Run(ctx context.Context, rc *pipeline.RunContext) error {
 	m, err := s.open(rc)
@@ -55,7 +69,15 @@ func (s *Infer) Run(ctx context.Context, rc *pipeline.RunContext) error {
 		return err
 	}
 	defer m.session.Close()
-	for i, ref := range append(slices.Clone(s.ID), s.OOD...) {
+	sets := append(slices.Clone(s.ID), s.OOD...)
+	for _, ref := range sets {
+		ds, err := rc.Data.Get(string(ref))
+		if err != nil {
+			return err
+		}
+		m.textIDs = m.textIDs || ds.Info().StringID
+	}
+	for i, ref := range sets {
 		role := outputs.RoleID
 		if i >= len(s.ID) {
 			role = outputs.RoleOOD
@@ -75,9 +97,10 @@ type inferModel struct {
 	session *ort.Session
 	path    string
 	hash    string
-	classes []string
-	shape   []int // of a raw sample
-	width   int   // elements of a score
+	modelData
+	shown   [2]float64 // range of raw values for pictures
+	textIDs bool       // sample_id is text in all tables, since some data set has text ids
+	width   int        // elements of a score
 	score   bool
 	threads int
 
@@ -121,6 +144,16 @@ func (m *inferModel) describe() error {
 	if err := json.Unmarshal([]byte(m.session.Metadata()["class_names"]), &m.classes); err != nil || len(m.classes) == 0 {
 		return fault.New(fault.Data, m.path, "metadata class_names is missing or no list of names")
 	}
+	var ends []float64
+	if err := json.Unmarshal([]byte(m.session.Metadata()[rangeKey]), &ends); err != nil || len(ends) != 2 {
+		return fault.New(fault.Data, m.path, "metadata %s is missing or no list of two numbers", rangeKey)
+	}
+	m.lo, m.hi = ends[0], ends[1]
+	shown := bundle{Lo: m.lo, Hi: m.hi}
+	if err := json.Unmarshal([]byte(m.session.Metadata()["preprocessing"]), &shown.Preprocess); err != nil {
+		return fault.New(fault.Data, m.path, "metadata preprocessing").Because(err)
+	}
+	m.shown[0], m.shown[1] = shown.rawRange()
 	in := m.session.Inputs()
 	if len(in) != 1 || len(in[0].Shape) < 2 {
 		return fault.New(fault.Data, m.path, "inputs %v, want one tensor [N, ...]", in)
@@ -146,14 +179,10 @@ func (s *Infer) dataset(ctx context.Context, rc *pipeline.RunContext, m inferMod
 		return 0, err
 	}
 	info := ds.Info()
-	where := "data." + info.Name
-	if got, want := (datasets.Info{Shape: info.Shape}).Width(), (datasets.Info{Shape: m.shape}).Width(); got != want || len(info.Shape) != len(m.shape) {
-		return 0, fault.New(fault.Data, where, "samples of shape %v, the model %s takes %v", info.Shape, filepath.Base(m.path), m.shape)
+	if err := fits(info, m.modelData, role == outputs.RoleID); err != nil {
+		return 0, err
 	}
-	if role == outputs.RoleID && info.Classes != nil && len(info.Classes) != len(m.classes) {
-		return 0, fault.New(fault.Data, where, "%d classes, the model has %d", len(info.Classes), len(m.classes))
-	}
-	if info.StringID {
+	if m.textIDs {
 		return scoreDataset[string](ctx, rc, s, m, ds, role)
 	}
 	return scoreDataset[int64](ctx, rc, s, m, ds, role)

@@ -41,6 +41,10 @@ func (o *OOD) Lint(lc *pipeline.LintContext) {
 	checkScored(lc, "id", o.Predictions, o.ID)
 	checkScored(lc, "ood", o.Predictions, o.OOD...)
 	checkScored(lc, "thresholds_on", o.Predictions, o.ThresholdsOn)
+	checkSameModel(lc, o.Predictions, "calibration", o.Calibration)
+	if infer, ok := linted(lc)(o.Predictions).(*Infer); ok && slices.Contains(infer.OOD, o.ID) {
+		lc.Problem("id", "stage %s scores %s as out of distribution", o.Predictions, o.ID)
+	}
 	checkDistinct(lc, "ood", o.OOD)
 	checkDistinct(lc, "detectors", o.Detectors)
 	if slices.Contains(o.OOD, o.ID) || slices.Contains(o.OOD, o.ThresholdsOn) {

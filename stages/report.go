@@ -36,6 +36,12 @@ func (s *Report) Lint(lc *pipeline.LintContext) {
 	if s.Training == "" && s.Predictions == "" && s.Sampling == "" && s.Calibration == "" && s.OOD == "" {
 		lc.Problem("", "no stage to report on: name at least one, such as ood")
 	}
+	for _, r := range []struct {
+		key string
+		ref pipeline.StageRef
+	}{{"training", s.Training}, {"sampling", s.Sampling}, {"calibration", s.Calibration}, {"ood", s.OOD}} {
+		checkSameModel(lc, s.Predictions, r.key, r.ref)
+	}
 }
 
 // Run implements pipeline.Stage.

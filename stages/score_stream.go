@@ -56,7 +56,7 @@ func scoreDataset[ID int64 | string](ctx context.Context, rc *pipeline.RunContex
 func predictionMeta(rc *pipeline.RunContext, m inferModel) outputs.Meta {
 	meta := tableMeta(rc, m.hash, m.classes)
 	meta.SampleShape = m.shape
-	meta.Extra = map[string]string{rangeKey: m.session.Metadata()[rangeKey]}
+	meta.Extra = map[string]string{rangeKey: mustJSON(m.shown)}
 	return meta
 }
 
@@ -231,7 +231,7 @@ func predict[ID int64 | string](m inferModel, dataset, role string, rows *datase
 	case *int64:
 		*id = rows.IDs[i]
 	case *string:
-		*id = rows.IDStrings[i]
+		*id = rows.ID(i)
 	}
 	switch {
 	case !rows.HasLabel[i] || role != outputs.RoleID:

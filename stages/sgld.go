@@ -49,9 +49,28 @@ func (s *SGLD) Lint(lc *pipeline.LintContext) {
 			lc.Problem("buffer", "stage %s trains a classifier, which leaves no replay buffer: use start: noise or start: data", s.Buffer)
 		}
 	}
+	if s.Start == "buffer" {
+		checkSameModel(lc, s.Model, "buffer", s.Buffer)
+	}
 	if s.Start == "data" && s.Data == "" {
 		lc.Problem("data", "start: data needs a data set")
 	}
+}
+
+// CheckData implements pipeline.DataChecker.
+func (s *SGLD) CheckData(dc *pipeline.DataContext) (errs []error) {
+	where := "stages." + dc.Name()
+	if trained, ok := trainingData(dc, s.Model); ok {
+		for _, y := range s.Classes {
+			if y >= len(trained.Classes) {
+				errs = append(errs, fault.New(fault.Config, where+".classes", "class %d, the model has classes 0 to %d", y, len(trained.Classes)-1))
+			}
+		}
+	}
+	if info, ok := dc.Data(s.Data); ok && s.Start == "data" && info.Rows < int64(s.Chains) {
+		errs = append(errs, fault.New(fault.Config, where+".chains", "%d chains, data.%s has %d rows to start from", s.Chains, info.Name, info.Rows))
+	}
+	return errs
 }
 
 // Run implements pipeline.Stage.

@@ -12,6 +12,7 @@ import (
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/langevin"
 	"github.com/jempipe/jempipe/model"
+	"github.com/jempipe/jempipe/onnx/lower"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
 	"github.com/jempipe/jempipe/train"
@@ -85,30 +86,16 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 	if err != nil {
 		return trainJob{}, err
 	}
-	if len(info.Classes) < 2 {
-		return trainJob{}, fault.New(fault.Config, "data."+info.Name, "the classes are not known, and labels do not tell which could have occurred").
-			Do("state num_classes or class_names at the data set")
-	}
-	pre, input, err := t.Preprocess.resolve(info)
+	pre, arch, err := t.design(rc.Name, info)
 	if err != nil {
 		return trainJob{}, err
-	}
-	arch, err := t.Network.build(input, len(info.Classes))
-	if err != nil {
-		return trainJob{}, fault.New(fault.Config, "stages."+rc.Name+".network", "%v", err)
-	}
-	if err := pre.Check(arch); err != nil {
-		return trainJob{}, fault.New(fault.Config, "stages."+rc.Name+".preprocess", "%v", err)
-	}
-	for _, p := range t.Config.Lint(arch.Classes) {
-		return trainJob{}, fault.New(fault.Config, "stages."+rc.Name+"."+p.Key, "%s", p.Message)
 	}
 	seed := stageSeed(rc)
 	params, err := arch.Init(func(i int) *rand.Rand { return keyed.New(seed, "train init").At(uint64(i), 0).Rand })
 	if err != nil {
 		return trainJob{}, err
 	}
-	sp := newSpace(pre, input)
+	sp := newSpace(pre, arch.Input)
 	job := trainJob{seed: seed,
 		bundle: bundle{Arch: arch, Params: params, Preprocess: pre, Classes: info.Classes, Lo: info.Lo, Hi: info.Hi, Objective: t.Objective, Sampler: t.Sampler},
 		data:   train.Data{Dim: arch.Size(), Classes: arch.Classes}}
@@ -118,7 +105,7 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 		if err != nil {
 			return trainJob{}, err
 		}
-		if err := sameLabels("data."+vinfo.Name, vinfo, info); err != nil {
+		if err := fits(vinfo, infoModel(info), true); err != nil {
 			return trainJob{}, err
 		}
 		job.data.ValidX, job.data.ValidLabels = sp.model(valid.X), labelsOf(valid)
@@ -132,6 +119,54 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 	rc.Detail("train_rows", rows.Len())
 	rc.Detail("steps", t.TotalSteps(rows.Len()))
 	return job, nil
+}
+
+// design gives preprocessing and architecture for a data set, or says what about it does not fit.
+func (t *Train) design(stage string, info datasets.Info) (lower.Preprocess, model.Arch, error) {
+	none := lower.Preprocess{}
+	switch n := len(info.Classes); {
+	case n == 0:
+		return none, model.Arch{}, fault.New(fault.Config, "data."+info.Name, "the classes are not known, and labels do not tell which could have occurred").
+			Do("state num_classes or class_names at the data set")
+	case n == 1:
+		return none, model.Arch{}, fault.New(fault.Config, "data."+info.Name, "one class; a classifier needs at least two")
+	}
+	if !info.Labelled && t.NeedsLabels() {
+		return none, model.Arch{}, fault.New(fault.Data, "data."+info.Name, "no labels: the cross-entropy has nothing to learn from").
+			Do("give labels, or set loss.p_y_given_x of stage %s to 0 to train p(x) alone", stage)
+	}
+	pre, input, err := t.Preprocess.resolve(info)
+	if err != nil {
+		return pre, model.Arch{}, err
+	}
+	arch, err := t.Network.build(input, len(info.Classes))
+	if err != nil {
+		return pre, arch, fault.New(fault.Config, "stages."+stage+".network", "%v", err)
+	}
+	if err := pre.Check(arch); err != nil {
+		return pre, arch, fault.New(fault.Config, "stages."+stage+".preprocess", "%v", err)
+	}
+	for _, p := range t.Config.Lint(arch.Classes) {
+		return pre, arch, fault.New(fault.Config, "stages."+stage+"."+p.Key, "%s", p.Message)
+	}
+	return pre, arch, nil
+}
+
+// CheckData implements pipeline.DataChecker.
+func (t *Train) CheckData(dc *pipeline.DataContext) (errs []error) {
+	info, ok := dc.Data(t.Data)
+	if !ok {
+		return nil
+	}
+	if _, _, err := t.design(dc.Name(), info); err != nil {
+		errs = append(errs, err)
+	}
+	if valid, ok := dc.Data(t.Validate); ok {
+		if err := fits(valid, infoModel(info), true); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }
 
 // read holds a data set in memory, without the rows that could not be decoded.

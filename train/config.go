@@ -115,6 +115,9 @@ func (c Config) supervised() bool {
 	return c.Loss.PYgivenX > 0 || c.Objective == "jem" && c.Loss.PXY > 0
 }
 
+// NeedsLabels says whether a run without any label is an error.
+func (c Config) NeedsLabels() bool { return c.supervised() }
+
 // sliced says whether the buffer is cut into classes.
 func (c Config) sliced() bool { return c.Sampler.Conditional || c.Loss.PXY > 0 }
 

@@ -65,10 +65,8 @@ Exit codes:  0 done, also when there was nothing to do
              3 the YAML is wrong       4 input data or a model file is wrong
              130, 143 stopped by SIGINT, SIGTERM`,
 		Writer: a.stdout, ErrWriter: a.stderr,
-		HideVersion:     true,
-		HideHelpCommand: true,
-		ExitErrHandler:  func(*cli.Context, error) {}, // run decides
-		OnUsageError:    usageError,
+		ExitErrHandler: func(*cli.Context, error) {}, // run decides
+		OnUsageError:   usageError,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknownCommand(c)

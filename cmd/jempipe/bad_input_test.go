@@ -82,6 +82,7 @@ func TestBadInput(t *testing.T) {
 	idx(t, at("short-images.gz"), 500, 10, 8, 8)
 	idx(t, at("images.gz"), 1<<20, 10, 8, 8)
 	idx(t, at("labels.gz"), 1<<20, 9)
+	idx(t, at("ten.gz"), 1<<20, 10)
 	write(t, dir, "blocked", "a file where the folder of the results should be")
 
 	for _, c := range []struct {
@@ -95,7 +96,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown data set", strings.Replace(good, "data: train", "data: trian", 1), 3, []string{"trian", "train"}, nil},
 		{"missing file", onData(`{source: parquet, path: none.parquet, num_classes: 2}`), 4, []string{"none.parquet"}, nil},
 		{"no pipeline", "", 3, []string{"pipeline.yaml"}, nil},
-		{"truncated IDX", onData(`{source: idx, images: short-images.gz, num_classes: 2}`), 4, []string{"short-images.gz", "row 7", "10 rows"}, nil},
+		{"truncated IDX", onData(`{source: idx, images: short-images.gz, labels: ten.gz, num_classes: 2}`), 4, []string{"short-images.gz", "row 7", "10 rows"}, nil},
 		{"counts differ", onData(`{source: idx, images: images.gz, labels: labels.gz, num_classes: 2}`), 4, []string{"labels.gz", "9", "10"}, nil},
 		{"not Parquet", onData(`{source: parquet, path: text.parquet, num_classes: 2}`), 4, []string{"text.parquet", "Parquet"}, nil},
 		{"uneven list", onData(`{source: parquet, path: uneven.parquet, num_classes: 2, range: [0, 1]}`), 4, []string{"uneven.parquet", "row group 0", "row 17", "3", "4"}, nil},

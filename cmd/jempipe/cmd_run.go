@@ -137,7 +137,7 @@ headers and schemas but reads no rows.`,
 			if err != nil {
 				return err
 			}
-			if err := cfg.Check(true); err != nil {
+			if err := cfg.Check(); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.stdout, "%s: no findings; %d data sets, %d stages\n", cfg.File, len(cfg.Data), len(cfg.Stages))
