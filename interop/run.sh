@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 run=${1:-}
 if [ -z "$run" ]; then
-	bin/jempipe run pipeline.yaml >/dev/null
+	bin/jempipe run pipeline.yaml --log-level warn >/dev/null
 	run=runs/digits
 fi
 venv=${JEMPIPE_INTEROP_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/jempipe/interop-venv}

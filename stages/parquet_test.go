@@ -130,3 +130,59 @@ func TestBadRowFailsTheStage(t *testing.T) {
 		}
 	}
 }
+
+// Rows of a table are no pictures, but everything else is the same.
+func TestTabularData(t *testing.T) {
+	type flower struct {
+		X     []float32 `parquet:"x,list"`
+		Label int32     `parquet:"label"`
+	}
+	dir := t.TempDir()
+	rows := make([]flower, 120)
+	for i := range rows {
+		k := i % 3
+		for j := range 4 {
+			rows[i].X = append(rows[i].X, float32(k)/2+float32((i*7+j*5)%11)/100)
+		}
+		rows[i].Label = int32(k)
+	}
+	if err := parquet.WriteFile(filepath.Join(dir, "flowers.parquet"), rows); err != nil {
+		t.Fatal(err)
+	}
+	run := mustExecute(t, dir, `
+version: 1
+name: flowers
+data:
+  train: {source: parquet, path: flowers.parquet, limit: 60, class_names: [rose, tulip, lily], range: [0, 1.2]}
+  valid: {source: parquet, path: flowers.parquet, skip: 60, limit: 30, class_names: [rose, tulip, lily], range: [0, 1.2]}
+  test:  {source: parquet, path: flowers.parquet, skip: 90, class_names: [rose, tulip, lily], range: [0, 1.2]}
+  noise: {derive: uniform_noise, of: test}
+stages:
+  train: {steps: 150, batch_size: 16, network: {arch: mlp, hidden: [16]}, optimizer: {lr: 0.02, warmup_steps: 10}, sampler: {steps: 5, buffer_size: 100}}
+  export: {}
+  infer: {id: [valid, test], ood: noise}
+  sgld: {chains: 6, steps: 4}
+  calibrate: {evaluate: test}
+  ood: {ood: noise}
+  report: {}
+`)
+	right := 0
+	for _, p := range readPredictions(t, run, "ood", "test") {
+		if *p.Correct {
+			right++
+		}
+		if p.SampleID < 90 || *p.LabelName != []string{"rose", "tulip", "lily"}[*p.Label] {
+			t.Fatalf("row %+v", p)
+		}
+	}
+	if right < 27 {
+		t.Errorf("%d of 30 rows right; the classes are far apart", right)
+	}
+	page, err := os.ReadFile(filepath.Join(run, "report", "index.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(page), `class="blank"`) {
+		t.Error("the report keeps places for pictures that there are none of")
+	}
+}

@@ -109,6 +109,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown provider", strings.Replace(good, "data:", "runtime: {provider: cdua}\ndata:", 1), 3, []string{"cdua", "cuda"}, nil},
 		{"provider that does not work", strings.Replace(good, "data:", "runtime: {provider: tensorrt}\ndata:", 1), 1, []string{"tensorrt"}, nil},
 		{"data set that is not scored", strings.Replace(whole, "fit: valid, ", "", 1) + "  again: {kind: calibrate, fit: train, evaluate: test}\n", 3, []string{"train", "does not score"}, nil},
+		{"diverged training", strings.Replace(good, "steps: 1,", "steps: 1, guard: {max_loss: 0.000001},", 1), 1, []string{"step 1 of 1", "guard.max_loss", "lower optimizer.lr"}, nil},
 		{"classifier without a buffer", strings.Replace(whole, "train: {steps", "train: {objective: classifier, steps", 1), 3, []string{"replay buffer", "start: noise"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -48,12 +48,12 @@ func reliabilityBar(c *canvas, b outputs.CalibrationBin, x, y scale) {
 	}
 	hint := fmt.Sprintf("confidence %s to %s: %s rows, accuracy %s, mean confidence %s",
 		three(b.Lo), three(b.Hi), count(b.Count), percent(*b.Accuracy), percent(*b.MeanConf))
-	c.rect(from, y.at(*b.Accuracy), to-from, y.from-y.at(*b.Accuracy), "bar", hint)
+	hi, lo := y.at(max(*b.Accuracy, *b.MeanConf)), y.at(min(*b.Accuracy, *b.MeanConf))
+	c.rect(from, lo, to-from, y.from-lo, "bar", hint) // the gap stands on it
 	class := "gap over"
 	if *b.MeanConf < *b.Accuracy {
 		class = "gap under"
 	}
-	hi, lo := y.at(max(*b.Accuracy, *b.MeanConf)), y.at(min(*b.Accuracy, *b.MeanConf))
 	c.rect(from, hi, to-from, lo-hi, class, hint)
 	if b.CILow != nil && b.CIHigh != nil {
 		mid := (from + to) / 2

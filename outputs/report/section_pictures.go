@@ -39,8 +39,19 @@ func samplesSection(r Report) *Section {
 		p.Warning = x.Class != nil && x.Pred != nil && *x.Class != *x.Pred
 		block.Pictures = append(block.Pictures, p)
 	}
+	plainWithoutPictures(block.Pictures)
 	s.Blocks = []Block{block}
 	return s
+}
+
+// plainWithoutPictures keeps no place for pictures where no input can be drawn, such as rows of a table.
+func plainWithoutPictures(list []Picture) {
+	if slices.ContainsFunc(list, func(p Picture) bool { return p.Image != nil }) {
+		return
+	}
+	for i := range list {
+		list[i].Plain = true
+	}
 }
 
 // lastStates is the state with the most steps of every chain that is kept, by class and chain.
@@ -113,6 +124,7 @@ func gallerySection(r Report) *Section {
 		for _, item := range g.Items[:min(len(g.Items), room)] {
 			block.Pictures = append(block.Pictures, galleryPicture(item))
 		}
+		plainWithoutPictures(block.Pictures)
 		if n := len(g.Items) - len(block.Pictures); n > 0 {
 			block.Text += fmt.Sprintf(" %s more are not shown, to keep the page small.", count(int64(n)))
 		}

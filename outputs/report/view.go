@@ -104,6 +104,7 @@ type Picture struct {
 	Alt     string
 	Lines   []string
 	Warning bool // the prediction differs from the label
+	Plain   bool // no place is kept for a picture, since its neighbours have none either
 }
 
 // Absent says why a section is not on the page.
