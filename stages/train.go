@@ -227,7 +227,9 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob) 
 	}
 	res, err := train.Run(ctx, t.Config, job.data, job.seed, deps)
 	if n := len(res.Records); n > 0 {
-		rc.Measure("steps_per_second", float64(n)/time.Since(started).Seconds())
+		speed := float64(n) / time.Since(started).Seconds()
+		rc.Measure("steps_per_second", speed)
+		rc.Log.Info("training ended", "steps", n, "steps_per_second", math.Round(speed*10)/10)
 	}
 	return res, err
 }
