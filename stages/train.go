@@ -131,7 +131,7 @@ func (t *Train) design(stage string, info datasets.Info) (lower.Preprocess, mode
 	case n == 1:
 		return none, model.Arch{}, fault.New(fault.Config, "data."+info.Name, "one class; a classifier needs at least two")
 	}
-	if !info.Labelled && t.NeedsLabels() {
+	if !info.Labelled && t.Supervised() {
 		return none, model.Arch{}, fault.New(fault.Data, "data."+info.Name, "no labels: the cross-entropy has nothing to learn from").
 			Do("give labels, or set loss.p_y_given_x of stage %s to 0 to train p(x) alone", stage)
 	}

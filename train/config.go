@@ -93,7 +93,7 @@ func (c Config) Lint(classes int) []Problem {
 	if r := c.Sampler.Range; len(r) != 2 || !(r[0] < r[1]) {
 		add("sampler.range", "want two numbers, the lower one first")
 	}
-	if !c.generative() && !c.supervised() {
+	if !c.generative() && !c.Supervised() {
 		add("loss", "the weights of all terms of the objective are 0: nothing would be trained")
 	}
 	if c.PerClass > 0 && c.OneBatch && c.generative() {
@@ -110,13 +110,10 @@ func (c Config) generative() bool {
 	return c.Objective == "jem" && (c.Loss.PX > 0 || c.Loss.PXY > 0)
 }
 
-// supervised says whether labels are used.
-func (c Config) supervised() bool {
+// Supervised says whether labels are used: a run without any is then an error.
+func (c Config) Supervised() bool {
 	return c.Loss.PYgivenX > 0 || c.Objective == "jem" && c.Loss.PXY > 0
 }
-
-// NeedsLabels says whether a run without any label is an error.
-func (c Config) NeedsLabels() bool { return c.supervised() }
 
 // sliced says whether the buffer is cut into classes.
 func (c Config) sliced() bool { return c.Sampler.Conditional || c.Loss.PXY > 0 }

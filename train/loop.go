@@ -126,7 +126,7 @@ func newRun(cfg Config, data Data, seed uint64, deps Deps) (*run, error) {
 		labelled = all
 	}
 	r.orderY = newOrder(labelled, keyed.New(seed, "train order p(y|x)"))
-	if cfg.supervised() && known(data.Labels) == 0 {
+	if cfg.Supervised() && known(data.Labels) == 0 {
 		return nil, fault.New(fault.Data, "", "no training row has a label: the cross-entropy has nothing to learn from").
 			Do("give labels, or set loss.p_y_given_x to 0 to train p(x) alone")
 	}

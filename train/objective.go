@@ -66,7 +66,7 @@ func (c Config) layout() layout {
 	}
 	l.data = next()
 	switch {
-	case !c.supervised():
+	case !c.Supervised():
 	case c.OneBatch:
 		l.labelled = l.data
 	default:
