@@ -10,7 +10,7 @@ import (
 const (
 	chartWidth  = 360.0
 	chartHeight = 250.0
-	left        = 52.0
+	left        = 56.0
 	right       = 10.0
 	top         = 10.0
 	bottom      = 36.0

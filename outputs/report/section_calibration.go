@@ -152,7 +152,7 @@ func (k metricKey) describe(m outputs.CalibrationMetric) string {
 var metricNames = map[string]string{
 	"accuracy": "Accuracy", "mean_confidence": "Mean confidence", "nll": "NLL, nats", "brier": "Brier score",
 	"ece": "ECE", "mce": "MCE", "rmsce": "RMSCE", "ace_mean_bins": "Mean gap of bins", "ece_equal_mass": "ECE",
-	"aurc": "AURC", "eaurc": "E-AURC", "augrc": "AUGRC", "debiased_l2": "Debiased L2 error", "classwise_ece": "ECE",
+	"aurc": "AURC", "eaurc": "E-AURC", "augrc": "AUGRC", "debiased_l2": "Debiased L2 error", "debiased_l2_squared": "Debiased L2 error, squared", "classwise_ece": "ECE",
 	"failure_auroc": "AUROC of errors",
 }
 

@@ -208,7 +208,7 @@ func histogramFigures(r Report, detector string) []Figure {
 	for _, id := range distinct(rows, func(h outputs.Histogram) string { return h.IDDataset }) {
 		threshold := math.NaN()
 		for _, t := range r.Thresholds {
-			if t.Detector == detector && t.IDDataset == id && t.Threshold != nil {
+			if t.Detector == detector && t.Threshold != nil { // chosen on this set or, better, on another one of the distribution
 				threshold = *t.Threshold
 				break
 			}
