@@ -14,7 +14,7 @@ type CalibrationMetric struct {
 	Scheme      *string  `parquet:"scheme,optional,dict" doc:"Bins: equal_width or equal_mass. Null for a metric without bins."`
 	NBins       *int32   `parquet:"n_bins,optional" doc:"Number of bins; with equal_mass ties may leave fewer than asked for. Null for a metric without bins."`
 	Closed      *string  `parquet:"closed,optional,dict" doc:"Which end belongs to a bin: right means (lo, hi]. Null for a metric without bins."`
-	Norm        *string  `parquet:"norm,optional,dict" doc:"How gaps are put together: l1, l2 or max. Null for a metric without bins."`
+	Norm        *string  `parquet:"norm,optional,dict" doc:"How gaps are put together: l1 (weighted by rows), l2, max or mean (of the bins). Null for a metric without bins."`
 	Scope       string   `parquet:"scope,dict" doc:"top_label: the predicted class; classwise: every class, averaged; all: the whole distribution."`
 	Value       *float64 `parquet:"value,optional" doc:"The metric. nll in nats, brier in [0,2], the others in [0,1]. Null where undefined; then reason says why."`
 	CILow       *float64 `parquet:"ci_low,optional" doc:"Lower end of the 95 % confidence interval. Null where none was computed."`

@@ -174,9 +174,10 @@ func (t *calibrationTables) addMetrics(dataset, mapping string, c *score.Calibra
 		scheme, closed, norm string
 		bins                 int
 	}
+	dropped := dropReasons(c, skipped)
 	add := func(name, scope string, m score.Metric, b binning) {
 		r := outputs.CalibrationMetric{Dataset: dataset, Map: mapping, Metric: name, Scope: scope, Value: outputs.Defined(m.Value),
-			CILow: outputs.Defined(m.CILow), CIHigh: outputs.Defined(m.CIHigh), CIMethod: text(m.CIMethod), N: c.N(), NDropped: c.NDropped() + skipped, DropReasons: dropReasons(c, skipped), Reason: text(m.Reason)}
+			CILow: outputs.Defined(m.CILow), CIHigh: outputs.Defined(m.CIHigh), CIMethod: text(m.CIMethod), N: c.N(), NDropped: c.NDropped() + skipped, DropReasons: dropped, Reason: text(m.Reason)}
 		if b.scheme != "" {
 			r.Scheme, r.Closed, r.Norm, r.NBins = &b.scheme, &b.closed, &b.norm, new(int32(b.bins))
 		}

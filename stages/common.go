@@ -73,9 +73,8 @@ func checkDistinct[T ~string](lc *pipeline.LintContext, key string, list []T) {
 
 // checkScored reports data sets that an infer stage does not score.
 func checkScored(lc *pipeline.LintContext, key string, stage pipeline.StageRef, refs ...pipeline.DataRef) {
-	_, cfg, ok := lc.Stage(stage)
-	infer, isInfer := cfg.(*Infer)
-	if !ok || !isInfer {
+	infer, ok := linted(lc)(stage).(*Infer)
+	if !ok {
 		return
 	}
 	for _, r := range refs {

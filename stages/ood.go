@@ -79,7 +79,7 @@ type oodTables struct {
 
 func (o *OOD) thresholdsAndMetrics(ctx context.Context, rc *pipeline.RunContext, dir, on string) (decisions, error) {
 	var t oodTables
-	d := decisions{thresholds: map[string]float64{}, temperature: math.NaN()}
+	d := decisions{thresholds: map[string]float64{}}
 	fitted, _, err := readScores(ctx, dir, on, o.Detectors)
 	if err != nil {
 		return d, err
@@ -235,23 +235,36 @@ type decisions struct {
 	temperature float64 // NaN: none
 }
 
+// temperature is what the calibration stage fitted to the logits of a model; NaN without such a stage.
+func (o *OOD) temperature(rc *pipeline.RunContext, modelHash string) (float64, error) {
+	if o.Calibration == "" {
+		return math.NaN(), nil
+	}
+	path := filepath.Join(rc.StageDir(o.Calibration), "tables", "recalibration.parquet")
+	meta, err := outputs.ReadMeta(path)
+	if err != nil {
+		return 0, err
+	}
+	if meta.ModelHash != modelHash {
+		return 0, fault.New(fault.Config, "stages."+rc.Name+".calibration", "the temperature of stage %s was fitted to another model", o.Calibration).
+			Do("name a calibrate stage that reads the same predictions, or leave calibration: empty")
+	}
+	rows, err := outputs.ReadAll[outputs.Recalibration](path)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(rows, func(r outputs.Recalibration) bool { return r.Map == outputs.MapTemperature && r.Value != nil })
+	if i < 0 {
+		return 0, fault.New(fault.Data, "stages."+string(o.Calibration), "no temperature was fitted")
+	}
+	return *rows[i].Value, nil
+}
+
 // decide writes all predictions once more with flags and calibrated confidences.
 func (o *OOD) decide(ctx context.Context, rc *pipeline.RunContext, dir string, d decisions) error {
-	if o.Calibration != "" {
-		path := filepath.Join(rc.StageDir(o.Calibration), "tables", "recalibration.parquet")
-		fits, err := outputs.ReadAll[outputs.Recalibration](path)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(fits, func(r outputs.Recalibration) bool { return r.Map == outputs.MapTemperature && r.Value != nil })
-		if i < 0 {
-			return fault.New(fault.Data, "stages."+string(o.Calibration), "no temperature was fitted")
-		}
-		d.temperature = *fits[i].Value
-		if meta, err := outputs.ReadMeta(path); err != nil || meta.ModelHash != d.meta.ModelHash {
-			return fault.New(fault.Config, "stages."+rc.Name+".calibration", "the temperature of stage %s was fitted to another model", o.Calibration).Because(err).
-				Do("name a calibrate stage that reads the same predictions, or leave calibration: empty")
-		}
+	var err error
+	if d.temperature, err = o.temperature(rc, d.meta.ModelHash); err != nil {
+		return err
 	}
 	names, err := predictedDatasets(dir)
 	if err != nil {

@@ -44,12 +44,10 @@ func (s *SGLD) Lint(lc *pipeline.LintContext) {
 	if s.Start == "buffer" && s.Buffer == "" {
 		lc.Problem("buffer", "start: buffer needs the train stage whose replay buffer is read; or use start: noise")
 	}
-	if _, cfg, ok := lc.Stage(s.Buffer); ok && s.Start == "buffer" {
-		if t, isTrain := cfg.(*Train); isTrain && t.Objective != "jem" {
+	if s.Start == "buffer" {
+		if t, ok := linted(lc)(s.Buffer).(*Train); ok && t.Objective != "jem" {
 			lc.Problem("buffer", "stage %s trains a classifier, which leaves no replay buffer: use start: noise or start: data", s.Buffer)
 		}
-	}
-	if s.Start == "buffer" {
 		checkSameModel(lc, s.Model, "buffer", s.Buffer)
 	}
 	if s.Start == "data" && s.Data == "" {
@@ -78,11 +76,6 @@ func (s *SGLD) Run(ctx context.Context, rc *pipeline.RunContext) error {
 	b, err := loadBundle(rc.StageDir(s.Model))
 	if err != nil {
 		return err
-	}
-	for _, y := range s.Classes {
-		if y >= len(b.Classes) {
-			return fault.New(fault.Config, "stages."+rc.Name+".classes", "class %d, the model has classes 0 to %d", y, len(b.Classes)-1)
-		}
 	}
 	chains, err := s.start(ctx, rc, b)
 	if err != nil {

@@ -105,9 +105,6 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 		if err != nil {
 			return trainJob{}, err
 		}
-		if err := fits(vinfo, infoModel(info), true); err != nil {
-			return trainJob{}, err
-		}
 		job.data.ValidX, job.data.ValidLabels = sp.model(valid.X), labelsOf(valid)
 		for i, y := range job.data.ValidLabels {
 			if int(y) >= arch.Classes {

@@ -29,19 +29,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	a.tell(err)
+	code := fault.ExitCode(err)
 	var stopped *signalError
 	if errors.As(err, &stopped) {
-		return stopped.code
+		code = stopped.code
 	}
-	return fault.ExitCode(err)
+	a.tell(err, code)
+	return code
 }
 
 // tell writes the error of a command to stderr: a record of the log where that is in JSON, so that every line of
 // stderr is.
-func (a *app) tell(err error) {
+func (a *app) tell(err error, code int) {
 	if a.json {
-		slog.New(slog.NewJSONHandler(a.stderr, nil)).Error(err.Error(), "exit_code", fault.ExitCode(err))
+		slog.New(slog.NewJSONHandler(a.stderr, nil)).Error(err.Error(), "exit_code", code)
 		return
 	}
 	fmt.Fprintf(a.stderr, "jempipe: %v\n", err)
