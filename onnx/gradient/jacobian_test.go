@@ -30,6 +30,14 @@ type jacobianCase struct {
 	draw   func(*rand.Rand) float64
 	dims   [][]int64 // shapes stated in the file in the static variant where they differ: -1 is free
 	consts bool      // inputs that are not differentiated are initializers
+
+	// args are the node's inputs in order, where they are not the float inputs x0, x1, ... followed by the integer
+	// constants ints0, ints1, ...: names of these and of tensors; "" leaves one out.
+	args    []string
+	tensors []*onnxpb.TensorProto // further constants, by their names
+
+	// build adds nodes that end in a value y, where the case is not one node op(args) with one output.
+	build func(g *ir.Graph, args []string)
 }
 
 // spread draws from [-2, 2], at least 0.1 away from 0, where some operators have a kink or a pole.
@@ -176,6 +184,16 @@ func (k jacobianCase) model(t *testing.T, free bool, values [][]float32) *ir.Gra
 		name := fmt.Sprintf("ints%d", i)
 		must(t, g.Initializer(ir.Int64Tensor(name, v...)))
 		names = append(names, name)
+	}
+	for _, c := range k.tensors {
+		must(t, g.Initializer(c))
+	}
+	if k.args != nil {
+		names = k.args
+	}
+	if k.build != nil {
+		k.build(g, names)
+		return g
 	}
 	g.AddNamed("the_node", k.op, names, []string{"y"}, k.attrs...)
 	return g
