@@ -45,6 +45,9 @@ type typing struct {
 	dims  map[string][]ir.Dim // the same, with a name for each number that only the running graph knows
 }
 
+// Types gives what can be told of the values of the main graph without running it.
+func Types(m *onnxpb.ModelProto) map[string]Type { return newTyping(m, Standard()).types }
+
 func newTyping(m *onnxpb.ModelProto, rules Registry) *typing {
 	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}, dims: map[string][]ir.Dim{}}
 	for _, v := range m.Graph.GetInput() {

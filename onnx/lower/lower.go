@@ -31,7 +31,7 @@ const (
 	OutputScore      = "score"
 	OutputLogDensity = "logdensity"
 	ModelX           = "x_model"
-	logSumExp        = "logsumexp"
+	LogSumExp        = "logsumexp"
 )
 
 // Options say what is built around the network.
@@ -49,7 +49,9 @@ func Classifier(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, er
 	if err != nil {
 		return nil, err
 	}
-	b.energy()
+	if err := AddEnergy(b.g); err != nil {
+		return nil, err
+	}
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputEnergy)
 	if i := a.Features(); i >= 0 {
@@ -68,10 +70,12 @@ func Score(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) 
 	if err != nil {
 		return nil, err
 	}
-	b.energy()
+	if err := AddEnergy(b.g); err != nil {
+		return nil, err
+	}
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputEnergy)
-	if err := b.score(logSumExp); err != nil {
+	if err := b.score(LogSumExp); err != nil {
 		return nil, err
 	}
 	return b.finish()
@@ -122,7 +126,7 @@ func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder,
 	if err := b.inputs(specs, p, target); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, logSumExp} {
+	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, LogSumExp} {
 		g.Unique(name) // so that no layer takes it
 	}
 	b.modelX = InputX
@@ -167,9 +171,21 @@ func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error
 	return nil
 }
 
-func (b *builder) energy() {
-	b.g.AddNamed(logSumExp, "ReduceLogSumExp", []string{OutputLogits}, []string{logSumExp}, ir.Ints("axes", 1), ir.Int("keepdims", 0))
-	b.g.AddNamed(OutputEnergy, "Neg", []string{logSumExp}, []string{OutputEnergy})
+// AddEnergy adds energy [N] = -logsumexp(logits) to a graph that has logits [N, K], and the value logsumexp [N].
+func AddEnergy(g *ir.Graph) error {
+	inputs, attrs := []string{OutputLogits}, []*onnxpb.AttributeProto{ir.Int("keepdims", 0)}
+	if ir.Opset(g.Model) < 18 {
+		attrs = append([]*onnxpb.AttributeProto{ir.Ints("axes", 1)}, attrs...)
+	} else {
+		axes, err := g.Constant(ir.Int64Tensor("class_axis", 1))
+		if err != nil {
+			return err
+		}
+		inputs = append(inputs, axes)
+	}
+	g.AddNamed(LogSumExp, "ReduceLogSumExp", inputs, []string{LogSumExp}, attrs...)
+	g.AddNamed(OutputEnergy, "Neg", []string{LogSumExp}, []string{OutputEnergy})
+	return nil
 }
 
 // score adds the gradient of the sum of a log density over the rows, which is that of each row.
