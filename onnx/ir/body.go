@@ -100,7 +100,7 @@ func (i *instance) outputs(r *renames) (copies []*onnxpb.NodeProto, err error) {
 			return nil, fmt.Errorf("its output %q is the input %q, which the call leaves out", to, name)
 		default:
 			copies = append(copies, &onnxpb.NodeProto{
-				Name: i.in.names.fresh(i.prefix+"/"+name), OpType: "Identity", Input: []string{from}, Output: []string{to}})
+				Name: i.in.names.fresh(i.prefix + "/" + name), OpType: "Identity", Input: []string{from}, Output: []string{to}})
 		}
 	}
 	return copies, nil
@@ -114,7 +114,7 @@ func (i *instance) nodes(list []*onnxpb.NodeProto, r *renames) ([]*onnxpb.NodePr
 		}
 		n = proto.Clone(n).(*onnxpb.NodeProto)
 		if n.Name != "" {
-			n.Name = i.in.names.fresh(i.prefix+"/"+n.Name)
+			n.Name = i.in.names.fresh(i.prefix + "/" + n.Name)
 		}
 		for j, name := range n.Input {
 			n.Input[j], _ = r.get(name)
@@ -139,7 +139,7 @@ func (i *instance) define(r *renames, name string) string {
 	if to, ok := r.names[name]; ok {
 		return to
 	}
-	to := i.in.values.fresh(i.prefix+"/"+name)
+	to := i.in.values.fresh(i.prefix + "/" + name)
 	r.names[name] = to
 	return to
 }

@@ -77,10 +77,10 @@ type inliner struct {
 	functions     map[call]*onnxpb.FunctionProto
 	versions      map[string]int64 // operator sets by domain: the model's, and of functions what it lacks
 	added         []*onnxpb.OperatorSetIdProto
-	values, names namer // of values and of nodes, in all graphs
+	values, names namer         // of values and of nodes, in all graphs
 	used          map[call]bool // functions that were checked
 	nodes         int
-	room          int64 // bytes that may still be added
+	room          int64                    // bytes that may still be added
 	infos         []*onnxpb.ValueInfoProto // of the graph at hand
 }
 
