@@ -73,9 +73,7 @@ func (a *adapter) finish(truth []result) error {
 	if a.features != "" {
 		a.output(lower.OutputFeatures, a.c.Features)
 	}
-	if err := ir.Prune(m); err != nil {
-		return err
-	}
+	ir.Prune(m)
 	a.c.Model = m
 	return ir.Check(m)
 }

@@ -180,6 +180,7 @@ func Read(path string) (*onnxpb.ModelProto, error) {
 		return nil, fault.New(fault.Data, path, "%v", err).Do("export the model with standard operators only")
 	}
 	ir.FreeInitializers(m)
+	m.IrVersion = max(m.IrVersion, 4) // before, constants had to be inputs as well
 	return m, nil
 }
 

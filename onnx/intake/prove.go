@@ -105,9 +105,7 @@ func (a *adapter) session(m *onnxpb.ModelProto, values []string) (*ort.Session, 
 			Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: ir.Float32}}}})
 		names = append(names, name)
 	}
-	if err := ir.Prune(m); err != nil {
-		return nil, nil, err
-	}
+	ir.Prune(m)
 	data, err := ir.Marshal(m)
 	if err != nil {
 		return nil, nil, err

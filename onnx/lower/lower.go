@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jempipe/jempipe/model"
-	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
@@ -173,34 +172,23 @@ func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error
 
 // AddEnergy adds energy [N] = -logsumexp(logits) to a graph that has logits [N, K], and the value logsumexp [N].
 func AddEnergy(g *ir.Graph) error {
-	inputs, attrs := []string{OutputLogits}, []*onnxpb.AttributeProto{ir.Int("keepdims", 0)}
-	if ir.Opset(g.Model) < 18 {
-		attrs = append([]*onnxpb.AttributeProto{ir.Ints("axes", 1)}, attrs...)
-	} else {
-		axes, err := g.Constant(ir.Int64Tensor("class_axis", 1))
-		if err != nil {
-			return err
-		}
-		inputs = append(inputs, axes)
+	lse, err := reduce(g, "ReduceLogSumExp", OutputLogits)
+	if err != nil {
+		return err
 	}
-	g.AddNamed(LogSumExp, "ReduceLogSumExp", inputs, []string{LogSumExp}, attrs...)
+	if err := g.Rename(lse, LogSumExp); err != nil {
+		return err
+	}
+	g.Model.Graph.Node[len(g.Model.Graph.Node)-1].Name = LogSumExp
 	g.AddNamed(OutputEnergy, "Neg", []string{LogSumExp}, []string{OutputEnergy})
 	return nil
 }
 
 // score adds the gradient of the sum of a log density over the rows, which is that of each row.
 func (b *builder) score(of string) error {
-	grads, err := gradient.Gradient(b.g.Model, of, []string{b.modelX})
-	if err != nil {
+	if err := AddGradient(b.g.Model, of, b.modelX, OutputScore, rows(b.arch.Input)...); err != nil {
 		return fmt.Errorf("model %s: %w", b.arch.Name, err)
 	}
-	if b.g, err = ir.NewGraph(b.g.Model); err != nil {
-		return err
-	}
-	if err := b.g.Rename(grads[0], OutputScore); err != nil {
-		return err
-	}
-	b.output(OutputScore, b.arch.Input...)
 	return nil
 }
 
