@@ -16,9 +16,9 @@ func TestAxesBecomeAnInput(t *testing.T) {
 	for _, op := range []string{"ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"} {
 		for _, axes := range [][]int64{nil, {1}, {0, 2}} {
 			for from := int64(7); from < 18; from += 5 {
-			if op == "ReduceSum" && from >= 13 {
-				continue
-			}
+				if op == "ReduceSum" && from >= 13 {
+					continue
+				}
 				cases = append(cases, raiseCase{name: fmt.Sprint(op, axes, " from ", from), from: from, shape: []int64{2, 3, 4}, build: func(b builder) {
 					attrs := []*onnxpb.AttributeProto{ir.Int("keepdims", int64(len(axes)%2))}
 					if axes != nil {

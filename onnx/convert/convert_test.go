@@ -94,6 +94,9 @@ func run(t *testing.T, m *onnxpb.ModelProto, shape []int64) ([]result, error) {
 			outs = append(outs, v.Name)
 		}
 	}
+	if len(outs) == 0 {
+		t.Skip("no output is a float32 tensor")
+	}
 	call, err := s.Bind(names, outs)
 	must(t, err)
 	out := make([]*ort.Tensor, len(outs))
