@@ -13,6 +13,7 @@ func constants() Registry {
 		"Floor":           {Stops: true, Infer: inferSame},
 		"Greater":         {Stops: true, Infer: inferCompare},
 		"GreaterOrEqual":  {Stops: true, Infer: inferCompare},
+		"Hardmax":         {Stops: true, Infer: inferSame},
 		"IsInf":           {Stops: true, Infer: inferCompare},
 		"IsNaN":           {Stops: true, Infer: inferCompare},
 		"Less":            {Stops: true, Infer: inferCompare},
