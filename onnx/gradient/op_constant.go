@@ -39,6 +39,18 @@ func constantInts(n *onnxpb.NodeProto) ([]int64, bool) {
 	return nil, false
 }
 
+// constantFloats gives the values of a float32 Constant node with at most one dimension.
+func constantFloats(n *onnxpb.NodeProto) ([]float32, bool) {
+	if a := ir.Attr(n, "value"); a.GetT() != nil {
+		values, err := ir.Float32s(a.GetT())
+		return values, err == nil && len(a.GetT().GetDims()) <= 1
+	}
+	if a := ir.Attr(n, "value_floats"); a != nil {
+		return a.GetFloats(), true
+	}
+	return nil, false
+}
+
 func inferShape(s *Site) []Type {
 	x := s.Type(0)
 	if !x.Ranked || ir.Attr(s.Node, "start") != nil || ir.Attr(s.Node, "end") != nil {

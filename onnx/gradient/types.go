@@ -42,10 +42,12 @@ type typing struct {
 	opset int64
 	types map[string]Type
 	ints  map[string][]int64 // values of integer constants: shapes, axes
+
+	floats map[string][]float32 // values of float32 constants with at most one dimension: scales, factors
 }
 
 func newTyping(m *onnxpb.ModelProto, rules Registry) *typing {
-	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}}
+	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}, floats: map[string][]float32{}}
 	for _, v := range m.Graph.GetInput() {
 		t.declare(v)
 	}
@@ -74,6 +76,11 @@ func (t *typing) constant(name string, c *onnxpb.TensorProto) {
 	t.set(name, tensorType(c))
 	if values, err := ir.Int64s(c); err == nil {
 		t.ints[name] = values
+	}
+	if len(c.GetDims()) <= 1 {
+		if values, err := ir.Float32s(c); err == nil {
+			t.floats[name] = values
+		}
 	}
 }
 
@@ -118,6 +125,9 @@ func (t *typing) node(n *onnxpb.NodeProto, declared map[string]Type) {
 	if n.GetOpType() == "Constant" && len(n.GetOutput()) == 1 {
 		if values, ok := constantInts(n); ok {
 			t.ints[n.GetOutput()[0]] = values
+		}
+		if values, ok := constantFloats(n); ok {
+			t.floats[n.GetOutput()[0]] = values
 		}
 	}
 }
