@@ -7,6 +7,7 @@ func shaping() Registry {
 		"Expand":    {Gradient: expandGradient, Infer: inferExpand},
 		"Flatten":   {Gradient: reshapeGradient, Infer: inferFlatten},
 		"Reshape":   {Gradient: reshapeGradient, Infer: inferReshape},
+		"Split":     {Gradient: splitGradient, Infer: inferSplit},
 		"Slice":     {Gradient: sliceGradient, Infer: inferSlice},
 		"Squeeze":   {Gradient: squeezeGradient, Infer: inferSqueeze},
 		"Transpose": {Gradient: transposeGradient, Infer: inferTranspose},
