@@ -14,6 +14,8 @@ import (
 const (
 	maxLayers = 3       // elements that repeat more often than that are summed by a matrix product
 	maxMatrix = 1 << 20 // elements of a constant matrix, beyond which its rows are scattered instead
+
+	maxIndices = 1 << 24 // size of an axis, beyond which no lists of indices are made
 )
 
 // Int is an integer constant without dimensions.
@@ -76,6 +78,9 @@ func (c *Context) reverse(x string, axis int) string {
 func (c *Context) ungather(dy string, axis int, index []int64, n int64) string {
 	if first, ok := ascending(index); ok {
 		return c.padAxis(dy, axis, first, n-first-int64(len(index)))
+	}
+	if n > maxIndices {
+		return c.scatterRows(dy, axis, c.List(index...), n)
 	}
 	layers, missing := inverses(index, n)
 	if len(layers) > maxLayers {
