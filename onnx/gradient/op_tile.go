@@ -11,7 +11,11 @@ func tileGradient(c *Context) error {
 	x := c.Type(0)
 	repeats, known := c.ints[c.In(1)]
 	if known && x.Ranked && len(repeats) == len(x.Shape) {
-		c.SetGrad(0, c.untile(repeats))
+		if slices.Contains(repeats, 0) {
+			c.SetUniform(0, 0)
+			return nil
+		}
+		c.SetGrad(0, c.sumCopies(repeats, true))
 		return nil
 	}
 	c.wantOpset(13, "summing over axes that are known only when the graph runs")
@@ -23,44 +27,6 @@ func tileGradient(c *Context) error {
 	axes := c.Op("Range", c.Int(0), ends, c.Int(2))
 	c.SetGrad(0, c.OpWith("ReduceSum", []string{copies, axes}, ir.Int("keepdims", 0), ir.Int("noop_with_empty_axes", 1)))
 	return nil
-}
-
-// untile gives every axis that is repeated an axis for the copies in front of it, and sums over those.
-func (c *Context) untile(repeats []int64) string {
-	x := c.Type(0)
-	var target, sum []int64
-	constant, leading := true, true
-	var parts []string
-	for i, d := range x.Shape {
-		if repeats[i] != 1 {
-			sum, leading = append(sum, int64(len(target))), false
-			target = append(target, repeats[i])
-			parts = append(parts, c.List(repeats[i]))
-		}
-		parts = append(parts, "")
-		switch {
-		case d.Set && d.Size > 0:
-			target = append(target, d.Size)
-		case leading:
-			target = append(target, 0) // the size of dy's axis at the same place
-		default:
-			target, constant = append(target, -1), constant && !slices.Contains(target, -1)
-		}
-	}
-	if len(sum) == 0 {
-		return c.Grad(0)
-	}
-	if constant {
-		return c.ReduceSum(c.Op("Reshape", c.Grad(0), c.List(target...)), sum, false)
-	}
-	axis := int64(0)
-	for i := range parts {
-		if parts[i] == "" {
-			parts[i] = c.sizeOf(c.In(0), axis)
-			axis++
-		}
-	}
-	return c.ReduceSum(c.Op("Reshape", c.Grad(0), c.OpWith("Concat", parts, ir.Int("axis", 0))), sum, false)
 }
 
 func inferTile(s *Site) []Type {

@@ -16,6 +16,7 @@ func shaping() Registry {
 		"Pad":             {Gradient: padGradient, Infer: inferPad},
 		"Range":           {Gradient: rangeGradient, Infer: inferRange, Since: 11},
 		"Reshape":         {Gradient: reshapeGradient, Infer: inferReshape},
+		"Resize":          {Gradient: resizeGradient, Infer: inferResize, Since: 10},
 		"ReverseSequence": {Gradient: reverseSequenceGradient, Infer: inferSame, Since: 10},
 		"Scatter":         {Gradient: scatterElementsGradient, Infer: inferSame, Since: 9},
 		"ScatterElements": {Gradient: scatterElementsGradient, Infer: inferSame, Since: 11},
@@ -28,5 +29,6 @@ func shaping() Registry {
 		"Transpose":       {Gradient: transposeGradient, Infer: inferTranspose},
 		"Trilu":           {Gradient: triluGradient, Infer: inferSame, Since: 14},
 		"Unsqueeze":       {Gradient: unsqueezeGradient, Infer: inferUnsqueeze},
+		"Upsample":        {Gradient: resizeGradient, Infer: inferResize},
 	}
 }

@@ -200,6 +200,55 @@ func (c *Context) contract(dy string, axis int, rows [][]float64, n int64) strin
 	return c.Transpose(c.Op("MatMul", c.Transpose(dy, perm...), matrix), perm...)
 }
 
+// sumCopies sums the gradient over copies of input 0 along its axes. An axis of size n that was repeated is split into
+// the copies and n where whole copies follow each other, into n and the copies where those of an element do.
+func (c *Context) sumCopies(times []int64, whole bool) string {
+	var target, sum []int64
+	var from []int // the axis of x that has the size, -1 for copies
+	leading := true
+	for i, d := range c.Type(0).Shape {
+		size := int64(-1)
+		switch {
+		case d.Set && d.Size > 0:
+			size = d.Size
+		case leading && times[i] == 1:
+			size = 0 // Reshape takes that of dy's axis at the same place
+		}
+		switch {
+		case times[i] == 1:
+			target, from = append(target, size), append(from, i)
+			continue
+		case whole:
+			sum = append(sum, int64(len(target)))
+			target, from = append(target, times[i], size), append(from, -1, i)
+		default:
+			sum = append(sum, int64(len(target)+1))
+			target, from = append(target, size, times[i]), append(from, i, -1)
+		}
+		leading = false
+	}
+	if len(sum) == 0 {
+		return c.Grad(0)
+	}
+	return c.ReduceSum(c.Op("Reshape", c.Grad(0), c.targetShape(target, from)), sum, false)
+}
+
+// targetShape is a constant where at most one size, -1, is not known; otherwise sizes are taken from the axes of input 0.
+func (c *Context) targetShape(target []int64, from []int) string {
+	if first := slices.Index(target, -1); first < 0 || !slices.Contains(target[first+1:], -1) {
+		return c.List(target...)
+	}
+	parts := make([]string, len(target))
+	for i, size := range target {
+		if size == -1 {
+			parts[i] = c.sizeOf(c.In(0), int64(from[i]))
+		} else {
+			parts[i] = c.List(size)
+		}
+	}
+	return c.OpWith("Concat", parts, ir.Int("axis", 0))
+}
+
 // scatterMoved gives input 0 its gradient where the node moves, repeats or drops elements in a way that is known only
 // when the graph runs. The node's operation is done on the positions of the elements in row-major order, and the
 // gradient is then added at the positions that came out. unique says that no element went to two places.
