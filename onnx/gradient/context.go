@@ -60,7 +60,10 @@ func (c *Context) SetGrad(i int, name string) {
 	}
 	if err := mismatch(c.types[name], c.Type(i)); err != nil {
 		c.fail(fmt.Errorf("the gradient of its input %q: %w", c.In(i), err))
+		return
 	}
+	// A gradient that was computed by way of shapes known only when the graph runs still has the shape of the input.
+	c.types[name] = merge(c.Type(i), c.types[name])
 	c.walk.add(c.In(i), cotangent{name: name})
 }
 

@@ -27,8 +27,8 @@ func within(lo, hi float64, kinks ...float64) func(*rand.Rand) float64 {
 	}
 }
 
-// distinct gives numbers in [-2, 2] of which any sixty in a row differ.
-func distinct() func(*rand.Rand) float64 {
+// differing gives numbers in [-2, 2] of which any sixty in a row differ.
+func differing() func(*rand.Rand) float64 {
 	n := 0.0
 	return func(*rand.Rand) float64 {
 		n++

@@ -97,7 +97,13 @@ func (c *Context) ReshapeLike(x, like string) string {
 	if sizes, ok := copyLeading(from, to); ok {
 		return c.Op("Reshape", x, c.List(sizes...))
 	}
-	return c.Op("Reshape", x, c.ShapeOf(like))
+	return c.typedLike(c.Op("Reshape", x, c.ShapeOf(like)), like)
+}
+
+// typedLike notes that a value has the shape of another one, where that follows from no constant.
+func (c *Context) typedLike(name, like string) string {
+	c.types[name] = merge(c.types[like].withElem(c.types[name].Elem), c.types[name])
+	return name
 }
 
 // copyLeading writes a target shape with 0, which Reshape reads as "the size of the source's axis at this place", for
@@ -131,7 +137,7 @@ func (c *Context) fill(like string, v float64) string {
 	if t := c.types[like]; t.Ranked && len(t.Shape) == 0 {
 		return c.Scalar(like, v)
 	}
-	return c.ExpandLike(c.Scalar(like, v), like)
+	return c.typedLike(c.ExpandLike(c.Scalar(like, v), like), like)
 }
 
 // reduceTo sums a value over the axes along which an input was repeated when it was broadcast to the value's shape.

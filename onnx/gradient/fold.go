@@ -74,8 +74,8 @@ func (s *Site) integers() bool { return s.Type(0).Elem == ir.Int64 }
 func foldShape(s *Site, _ [][]ir.Dim) ([]ir.Dim, bool) {
 	x := s.Type(0)
 	rank := int64(len(x.Shape))
-	start := clampIndex(ir.AttrInt(s.Node, "start", 0), rank)
-	end := clampIndex(ir.AttrInt(s.Node, "end", rank), rank)
+	start := clampIndex(ir.AttrInt(s.Node, "start", 0), rank, 0, rank)
+	end := clampIndex(ir.AttrInt(s.Node, "end", rank), rank, 0, rank)
 	if !x.Ranked || start > end {
 		return nil, false
 	}
@@ -130,7 +130,7 @@ func foldSlice(s *Site, args [][]ir.Dim) ([]ir.Dim, bool) {
 		return nil, false
 	}
 	n := int64(len(args[0]))
-	start, end := clampIndex(starts[0], n), clampIndex(ends[0], n)
+	start, end := clampIndex(starts[0], n, 0, n), clampIndex(ends[0], n, 0, n)
 	return args[0][start:max(start, end)], true
 }
 

@@ -37,11 +37,11 @@ func TestClipBounds(t *testing.T) {
 	}
 	shapes := [][]int64{{2, 6}, {}, {}}
 	for range 3 { // with the bounds in either order
-		checkJacobian(t, jacobianCase{op: "Clip", name: "computed", shapes: shapes, draw: distinct()})
+		checkJacobian(t, jacobianCase{op: "Clip", name: "computed", shapes: shapes, draw: differing()})
 	}
 	checkJacobian(t,
-		jacobianCase{op: "Clip", name: "x", shapes: shapes, draw: distinct(), wrt: []int{0}},
-		jacobianCase{op: "Clip", name: "min", shapes: shapes[:2], draw: distinct(), build: order("x0", "x1")},
-		jacobianCase{op: "Clip", name: "max", shapes: shapes[:2], draw: distinct(), build: order("x0", "", "x1")},
+		jacobianCase{op: "Clip", name: "x", shapes: shapes, draw: differing(), wrt: []int{0}},
+		jacobianCase{op: "Clip", name: "min", shapes: shapes[:2], draw: differing(), build: order("x0", "x1")},
+		jacobianCase{op: "Clip", name: "max", shapes: shapes[:2], draw: differing(), build: order("x0", "", "x1")},
 	)
 }

@@ -1,7 +1,6 @@
 package gradient
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/jempipe/jempipe/onnx/ir"
@@ -15,19 +14,40 @@ func concatGradient(c *Context) error {
 		}
 		return nil
 	}
+	axis := ir.AttrInt(c.Node, "axis", 1)
+	for i := range c.Node.Input {
+		if at, ok := c.Type(i).Axis(axis); !ok || !c.Type(i).Shape[at].Set {
+			c.unconcatDynamic(axis)
+			return nil
+		}
+	}
 	start := int64(0)
 	for i := range c.Node.Input {
-		axis, ok := c.Type(i).Axis(ir.AttrInt(c.Node, "axis", 1))
-		if !ok || !c.Type(i).Shape[axis].Set {
-			return fmt.Errorf("the size of its input %q along the axis is not known: run ONNX shape inference on the model first", c.In(i))
-		}
-		end := start + c.Type(i).Shape[axis].Size
+		at, _ := c.Type(i).Axis(axis)
+		end := start + c.Type(i).Shape[at].Size
 		if c.Needs(i) {
-			c.SetGrad(i, c.Slice(c.Grad(0), []int64{start}, []int64{end}, []int64{int64(axis)}))
+			c.SetGrad(i, c.Slice(c.Grad(0), []int64{start}, []int64{end}, []int64{int64(at)}))
 		}
 		start = end
 	}
 	return nil
+}
+
+// unconcatDynamic splits dy by the sizes that the inputs turn out to have.
+func (c *Context) unconcatDynamic(axis int64) {
+	c.wantOpset(13, "splitting into sizes that are known only when the graph runs")
+	if len(c.Node.Input) == 1 {
+		c.SetGrad(0, c.Grad(0))
+		return
+	}
+	sizes := make([]string, len(c.Node.Input))
+	for i, in := range c.Node.Input {
+		sizes[i] = c.sizeOf(in, axis)
+	}
+	split := c.OpWith("Concat", sizes, ir.Int("axis", 0))
+	for i, part := range c.outputs("Split", []string{c.Grad(0), split}, len(sizes), ir.Int("axis", axis)) {
+		c.SetGrad(i, part)
+	}
 }
 
 func inferConcat(s *Site) []Type {

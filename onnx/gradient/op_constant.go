@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/jempipe/jempipe/onnx/ir"
+	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
 
 // The operators of this file carry no gradient; what they do to shapes matters to the operators around them.
@@ -24,6 +25,18 @@ func inferConstant(s *Site) []Type {
 		return []Type{{ir.Int64, ir.FixedDims(int64(len(ir.AttrInts(n, "value_ints")))), true}}
 	}
 	return []Type{{}}
+}
+
+// constantFloats gives the values of a float32 Constant node with at most one dimension.
+func constantFloats(n *onnxpb.NodeProto) ([]float32, bool) {
+	if a := ir.Attr(n, "value"); a.GetT() != nil {
+		values, err := ir.Float32s(a.GetT())
+		return values, err == nil && len(a.GetT().GetDims()) <= 1
+	}
+	if a := ir.Attr(n, "value_floats"); a != nil {
+		return a.GetFloats(), true
+	}
+	return nil, false
 }
 
 func inferShape(s *Site) []Type {

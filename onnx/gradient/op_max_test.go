@@ -9,18 +9,18 @@ import (
 func TestMaxMin(t *testing.T) {
 	for _, op := range []string{"Max", "Min"} {
 		for _, p := range pairings {
-			checkJacobian(t, jacobianCase{op: op, shapes: p, draw: distinct()})
+			checkJacobian(t, jacobianCase{op: op, shapes: p, draw: differing()})
 		}
 		three := [][]int64{{2, 3}, {3}, {2, 1}}
 		checkJacobian(t,
-			jacobianCase{op: op, name: "batch", shapes: [][]int64{{4, 3}, {1, 3}}, draw: distinct(), dims: [][]int64{{-1, 3}, {1, 3}}},
-			jacobianCase{op: op, shapes: [][]int64{{2, 3}}, draw: distinct()},
-			jacobianCase{op: op, shapes: three, draw: distinct()},
-			jacobianCase{op: op, name: "first", shapes: three, draw: distinct(), wrt: []int{0}},
-			jacobianCase{op: op, name: "second", shapes: three, draw: distinct(), wrt: []int{1}, consts: true, single: true},
-			jacobianCase{op: op, name: "outer", shapes: three, draw: distinct(), wrt: []int{0, 2}},
-			jacobianCase{op: op, name: "opset 8", shapes: three[:2], draw: distinct(), opset: 8, static: true},
-			jacobianCase{op: op, name: "opset 12", shapes: three, draw: distinct(), opset: 12, static: true},
+			jacobianCase{op: op, name: "batch", shapes: [][]int64{{4, 3}, {1, 3}}, draw: differing(), dims: [][]int64{{-1, 3}, {1, 3}}},
+			jacobianCase{op: op, shapes: [][]int64{{2, 3}}, draw: differing()},
+			jacobianCase{op: op, shapes: three, draw: differing()},
+			jacobianCase{op: op, name: "first", shapes: three, draw: differing(), wrt: []int{0}},
+			jacobianCase{op: op, name: "second", shapes: three, draw: differing(), wrt: []int{1}, consts: true, single: true},
+			jacobianCase{op: op, name: "outer", shapes: three, draw: differing(), wrt: []int{0, 2}},
+			jacobianCase{op: op, name: "opset 8", shapes: three[:2], draw: differing(), opset: 8, static: true},
+			jacobianCase{op: op, name: "opset 12", shapes: three, draw: differing(), opset: 12, static: true},
 		)
 	}
 }

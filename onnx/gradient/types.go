@@ -43,13 +43,15 @@ type typing struct {
 	types map[string]Type
 	ints  map[string][]int64  // integers that are known: shapes, axes
 	dims  map[string][]ir.Dim // the same, with a name for each number that only the running graph knows
+
+	floats map[string][]float32 // values of float32 constants with at most one dimension: scales, factors
 }
 
 // Types gives what can be told of the values of the main graph without running it.
 func Types(m *onnxpb.ModelProto) map[string]Type { return newTyping(m, Standard()).types }
 
 func newTyping(m *onnxpb.ModelProto, rules Registry) *typing {
-	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}, dims: map[string][]ir.Dim{}}
+	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}, dims: map[string][]ir.Dim{}, floats: map[string][]float32{}}
 	for _, v := range m.Graph.GetInput() {
 		t.declare(v)
 	}
@@ -78,6 +80,11 @@ func (t *typing) constant(name string, c *onnxpb.TensorProto) {
 	t.set(name, tensorType(c))
 	if values, err := ir.Int64s(c); err == nil {
 		t.setDims(name, ir.FixedDims(values...))
+	}
+	if len(c.GetDims()) <= 1 {
+		if values, err := ir.Float32s(c); err == nil {
+			t.floats[name] = values
+		}
 	}
 }
 
@@ -120,6 +127,11 @@ func (t *typing) node(n *onnxpb.NodeProto, declared map[string]Type) {
 		t.set(name, merge(typ, declared[name]))
 	}
 	t.fold(s)
+	if n.GetOpType() == "Constant" && len(n.GetOutput()) == 1 {
+		if values, ok := constantFloats(n); ok {
+			t.floats[n.GetOutput()[0]] = values
+		}
+	}
 }
 
 func merge(a, b Type) Type {
