@@ -1,0 +1,225 @@
+package gradient
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	ort "github.com/jempipe/jempipe/onnx/runtime"
+)
+
+const (
+	allowFile  = "testdata/backend_allow.txt"
+	ignoreFile = "testdata/backend_ignore.txt"
+)
+
+// outcome is what became of a test. With neither an error nor a cause it passed.
+type outcome struct {
+	cause   string   // why it has no gradient to compare
+	blocked []string // operators that it has for that
+	err     error
+}
+
+func (b *backendTest) outcome(r *ort.Runtime, rules Registry) outcome {
+	in, out := b.floats(b.model.Graph.Input, b.inputs), b.floats(b.model.Graph.Output, b.outputs)
+	switch {
+	case len(in) == 0:
+		return outcome{cause: "no float input"}
+	case len(out) == 0:
+		return outcome{cause: "no float output"}
+	case slices.Contains(b.inputs, nil):
+		return outcome{cause: "an input that is no tensor"}
+	}
+	p, err := b.trace(rules)
+	switch {
+	case err != nil:
+		return outcome{err: err}
+	case len(p.blocked) > 0:
+		return outcome{cause: "an operator without a gradient", blocked: p.blocked}
+	case len(p.inputs) == 0:
+		return outcome{cause: "outputs that are constant almost everywhere"}
+	}
+	err = b.compare(r, p)
+	if errors.Is(err, errForward) {
+		return outcome{cause: "a model that ONNX Runtime refuses", err: err}
+	}
+	return outcome{err: err}
+}
+
+// ignored is one line of the list of tests that are known not to pass.
+type ignored struct{ pattern, reason string }
+
+func readLines(t *testing.T, file string) []string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	must(t, err)
+	return slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool { return line == "" })
+}
+
+func readIgnored(t *testing.T) []ignored {
+	t.Helper()
+	var out []ignored
+	for _, line := range readLines(t, ignoreFile) {
+		pattern, reason, _ := strings.Cut(line, "\t")
+		if strings.TrimSpace(reason) == "" {
+			t.Errorf("%s: %s has no reason", ignoreFile, pattern)
+		}
+		out = append(out, ignored{pattern, reason})
+	}
+	return out
+}
+
+func (i ignored) matches(name string) bool {
+	ok, _ := path.Match(i.pattern, name)
+	return ok
+}
+
+// TestBackend compares gradients with central differences on the node tests of the ONNX project. Which pass is listed,
+// as is which cannot and why: see UPDATE_GOLDEN in checkLists.
+func TestBackend(t *testing.T) {
+	tests := backendTests(t)
+	r := runtimeOrSkip(t)
+	rules := Standard()
+	var mu sync.Mutex
+	outcomes := map[string]outcome{}
+	t.Run("node", func(t *testing.T) {
+		for _, b := range tests {
+			t.Run(b.name, func(t *testing.T) {
+				t.Parallel()
+				o := b.outcome(r, rules)
+				mu.Lock()
+				defer mu.Unlock()
+				outcomes[b.name] = o
+			})
+		}
+	})
+	checkLists(t, tests, outcomes)
+	t.Log(summary(tests, outcomes))
+}
+
+// checkLists holds what happened against the lists. With UPDATE_GOLDEN set, the list of those that pass is written anew
+// first. A test that fails has to be ignored by hand, with a reason.
+func checkLists(t *testing.T, tests []*backendTest, outcomes map[string]outcome) {
+	t.Helper()
+	ignore := readIgnored(t)
+	partial := len(outcomes) < len(tests) // with -run
+	if os.Getenv("UPDATE_GOLDEN") != "" && !partial {
+		var pass strings.Builder
+		for _, b := range tests {
+			if o := outcomes[b.name]; o.cause == "" && o.err == nil {
+				fmt.Fprintln(&pass, b.name)
+			}
+		}
+		must(t, os.WriteFile(allowFile, []byte(pass.String()), 0o644))
+	}
+	allowed := map[string]bool{}
+	for _, name := range readLines(t, allowFile) {
+		allowed[name] = true
+	}
+	used := map[string]bool{}
+	for _, b := range tests {
+		o, ran := outcomes[b.name]
+		at := slices.IndexFunc(ignore, func(i ignored) bool { return i.matches(b.name) })
+		if ran {
+			if problem := judge(o, allowed[b.name], at >= 0); problem != "" {
+				t.Errorf("%s %s", b.name, problem)
+			}
+		}
+		if at >= 0 && o.cause == "" {
+			used[ignore[at].pattern] = true
+		}
+		delete(allowed, b.name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(allowed)) {
+		t.Errorf("%s: there is no test %s", allowFile, name)
+	}
+	for _, i := range ignore {
+		if !used[i.pattern] && !partial {
+			t.Errorf("%s: no test that has a gradient is called %s", ignoreFile, i.pattern)
+		}
+	}
+}
+
+// judge says what is wrong about a test, by what became of it and what the lists say.
+func judge(o outcome, allowed, ignored bool) string {
+	switch {
+	case allowed && ignored:
+		return "is in both lists"
+	case allowed && o.cause != "":
+		return fmt.Sprintf("is listed in %s, but has %s: %s %v", allowFile, o.cause, strings.Join(o.blocked, ", "), o.err)
+	case o.cause != "":
+		return ""
+	case ignored && o.err == nil:
+		return fmt.Sprintf("passes: take it out of %s", ignoreFile)
+	case o.err != nil && !ignored:
+		return fmt.Sprintf("failed: %v", o.err)
+	case o.err == nil && !allowed:
+		return fmt.Sprintf("passes, but is not listed in %s: run with UPDATE_GOLDEN=1", allowFile)
+	}
+	return ""
+}
+
+// summary counts the tests, and the operators that keep tests from being compared.
+func summary(tests []*backendTest, outcomes map[string]outcome) string {
+	passed, failed, causes := 0, 0, map[string]int{}
+	for _, o := range outcomes {
+		switch {
+		case o.cause != "":
+			causes[o.cause]++
+		case o.err != nil:
+			failed++
+		default:
+			passed++
+		}
+	}
+	var list []string
+	rest := 0
+	for _, cause := range byCount(causes) {
+		list = append(list, fmt.Sprintf("%d have %s", causes[cause], cause))
+		rest += causes[cause]
+	}
+	text := fmt.Sprintf("backend node tests: %d total, %d passed, %d ignored with reason, %d not eligible: %s",
+		len(tests), passed, failed, rest, strings.Join(list, ", "))
+	alone, all := map[string]int{}, map[string]int{}
+	refused := map[string]int{}
+	for _, o := range outcomes {
+		for _, op := range o.blocked {
+			all[op]++
+			if len(o.blocked) == 1 {
+				alone[op]++
+			}
+		}
+		if o.cause != "" && o.err != nil {
+			refused[fault(o.err)]++
+		}
+	}
+	for _, op := range byCount(all) {
+		text += fmt.Sprintf("\n\toperator %s: %d tests, %d of them for no other reason", op, all[op], alone[op])
+	}
+	for _, reason := range byCount(refused) {
+		text += fmt.Sprintf("\n\t%d tests: %s", refused[reason], reason)
+	}
+	return text
+}
+
+func byCount(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+	})
+}
+
+// fault is the kind of a refusal by ONNX Runtime, without what differs from model to model.
+func fault(err error) string {
+	text := err.Error()
+	if len(text) > 300 {
+		text = text[:300]
+	}
+	return text
+}
