@@ -1,9 +1,14 @@
 package gradient
 
 import (
+	"fmt"
 	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/jempipe/jempipe/onnx/ir"
+	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
 
 // The methods below write one operation in the form that the model's operator set knows.
@@ -183,4 +188,18 @@ func sorted(axes []int64) []int64 {
 	out := slices.Clone(axes)
 	slices.Sort(out)
 	return out
+}
+
+// nodeKey tells two nodes apart that do not compute the same.
+func nodeKey(op string, inputs []string, attrs []*onnxpb.AttributeProto) string {
+	sorted := slices.SortedFunc(slices.Values(attrs), func(a, b *onnxpb.AttributeProto) int { return strings.Compare(a.GetName(), b.GetName()) })
+	key := fmt.Sprintf("%s %q", op, inputs)
+	for _, a := range sorted {
+		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(a)
+		if err != nil {
+			data = []byte(a.String())
+		}
+		key += string(data)
+	}
+	return key
 }

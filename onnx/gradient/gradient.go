@@ -56,7 +56,8 @@ type walk struct {
 	depends map[string]bool // values that carry a gradient to a value of wrt
 	parts   map[string][]cotangent
 
-	constant map[string]bool // values that do not change between runs
+	constant map[string]bool   // values that do not change between runs
+	computed map[string]string // what a node computes to its output, see nodeKey
 }
 
 func newWalk(m *onnxpb.ModelProto, rules Registry, of string, wrt []string) (*walk, error) {
@@ -66,7 +67,7 @@ func newWalk(m *onnxpb.ModelProto, rules Registry, of string, wrt []string) (*wa
 	}
 	w := &walk{
 		g: g, typing: newTyping(m, rules), rules: rules, nodes: slices.Clone(m.Graph.Node),
-		makers: map[string]*onnxpb.NodeProto{}, wrt: map[string]bool{}, depends: map[string]bool{}, parts: map[string][]cotangent{}, constant: map[string]bool{},
+		makers: map[string]*onnxpb.NodeProto{}, wrt: map[string]bool{}, depends: map[string]bool{}, parts: map[string][]cotangent{}, constant: map[string]bool{}, computed: map[string]string{},
 	}
 	values := map[string]bool{}
 	for _, t := range m.Graph.Initializer {
@@ -81,6 +82,9 @@ func newWalk(m *onnxpb.ModelProto, rules Registry, of string, wrt []string) (*wa
 		}
 		for _, out := range n.Output {
 			values[out], w.makers[out] = true, n
+		}
+		if rule, _ := rules.rule(n); rule.Gradient != nil && len(n.Output) == 1 {
+			w.computed[nodeKey(n.OpType, n.Input, n.Attribute)] = n.Output[0]
 		}
 	}
 	if len(wrt) == 0 {

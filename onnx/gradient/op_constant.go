@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/jempipe/jempipe/onnx/ir"
-	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
 
 // The operators of this file carry no gradient; what they do to shapes matters to the operators around them.
@@ -25,18 +24,6 @@ func inferConstant(s *Site) []Type {
 		return []Type{{ir.Int64, ir.FixedDims(int64(len(ir.AttrInts(n, "value_ints")))), true}}
 	}
 	return []Type{{}}
-}
-
-// constantInts gives the values of an integer Constant node.
-func constantInts(n *onnxpb.NodeProto) ([]int64, bool) {
-	if a := ir.Attr(n, "value"); a.GetT() != nil {
-		values, err := ir.Int64s(a.GetT())
-		return values, err == nil
-	}
-	if a := ir.Attr(n, "value_ints"); a != nil {
-		return a.GetInts(), true
-	}
-	return nil, false
 }
 
 func inferShape(s *Site) []Type {

@@ -41,11 +41,12 @@ type typing struct {
 	rules Registry
 	opset int64
 	types map[string]Type
-	ints  map[string][]int64 // values of integer constants: shapes, axes
+	ints  map[string][]int64  // integers that are known: shapes, axes
+	dims  map[string][]ir.Dim // the same, with a name for each number that only the running graph knows
 }
 
 func newTyping(m *onnxpb.ModelProto, rules Registry) *typing {
-	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}}
+	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}, dims: map[string][]ir.Dim{}}
 	for _, v := range m.Graph.GetInput() {
 		t.declare(v)
 	}
@@ -73,7 +74,7 @@ func (t *typing) declare(v *onnxpb.ValueInfoProto) {
 func (t *typing) constant(name string, c *onnxpb.TensorProto) {
 	t.set(name, tensorType(c))
 	if values, err := ir.Int64s(c); err == nil {
-		t.ints[name] = values
+		t.setDims(name, ir.FixedDims(values...))
 	}
 }
 
@@ -115,11 +116,7 @@ func (t *typing) node(n *onnxpb.NodeProto, declared map[string]Type) {
 		}
 		t.set(name, merge(typ, declared[name]))
 	}
-	if n.GetOpType() == "Constant" && len(n.GetOutput()) == 1 {
-		if values, ok := constantInts(n); ok {
-			t.ints[n.GetOutput()[0]] = values
-		}
-	}
+	t.fold(s)
 }
 
 func merge(a, b Type) Type {

@@ -122,11 +122,14 @@ func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder,
 	if err := b.inputs(specs, p, target); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, ModelX, logSumExp} {
+	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, logSumExp} {
 		g.Unique(name) // so that no layer takes it
 	}
-	if err := b.preprocess(); err != nil {
-		return nil, fmt.Errorf("model %s: preprocessing: %w", a.Name, err)
+	b.modelX = InputX
+	if p := o.Preprocess; p != nil {
+		if b.modelX, err = p.Add(g, InputX, a.Input, ModelX); err != nil {
+			return nil, fmt.Errorf("model %s: preprocessing: %w", a.Name, err)
+		}
 	}
 	return b, b.layers()
 }
