@@ -28,7 +28,7 @@ var errForward = errors.New("ONNX Runtime refuses the model")
 var errBackward = errors.New("ONNX Runtime refuses the gradient")
 
 // open builds and loads the loss and the gradient.
-func (b *backendTest) open(r *ort.Runtime, p floatPath, elem int32) (m *backendModel, err error) {
+func (b *backendTest) open(r *ort.Runtime, rules Registry, p floatPath, elem int32) (m *backendModel, err error) {
 	m = &backendModel{elem: elem}
 	defer func() {
 		if err != nil {
@@ -52,7 +52,7 @@ func (b *backendTest) open(r *ort.Runtime, p floatPath, elem int32) (m *backendM
 	if g, err = b.loss(p, elem); err != nil {
 		return m, err
 	}
-	grads, err := Gradient(g.Model, theLoss, wrt)
+	grads, err := rules.Gradient(g.Model, theLoss, wrt)
 	if err != nil {
 		return m, err
 	}
@@ -75,20 +75,46 @@ func (b *backendTest) open(r *ort.Runtime, p floatPath, elem int32) (m *backendM
 	return m, nil
 }
 
+// loads says why ONNX Runtime takes the test neither as it is nor with float32 in place of other floating-point types.
+func (b *backendTest) loads(r *ort.Runtime) error {
+	m := &backendModel{}
+	defer m.close()
+	g, err := ir.NewGraph(ir.Clone(b.model))
+	if err != nil {
+		return err
+	}
+	if _, err = m.session(r, g.Model); err == nil {
+		return nil
+	}
+	if convert(g.Model.Graph, ir.Float32) == nil {
+		if _, again := m.session(r, g.Model); again == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %w", errForward, err)
+}
+
 func (m *backendModel) load(r *ort.Runtime, g *ir.Graph, in, out []string) (*ort.Call, error) {
 	if err := ir.Check(g.Model); err != nil {
 		return nil, err
 	}
-	data, err := ir.Marshal(g.Model)
+	s, err := m.session(r, g.Model)
+	if err != nil {
+		return nil, err
+	}
+	return s.Bind(in, out)
+}
+
+func (m *backendModel) session(r *ort.Runtime, model *onnxpb.ModelProto) (*ort.Session, error) {
+	data, err := ir.Marshal(model)
 	if err != nil {
 		return nil, err
 	}
 	s, err := r.Session(data, ort.SessionOptions{})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		m.sessions = append(m.sessions, s)
 	}
-	m.sessions = append(m.sessions, s)
-	return s.Bind(in, out)
+	return s, err
 }
 
 func (m *backendModel) close() {
@@ -164,36 +190,41 @@ var precisions = map[int32]precision{
 // units of the coarser type, for sums of rounded terms.
 var agreement = map[int32]float64{ir.Float64: 1e-5, ir.Float32: 1e-4, elemHalf: 3e-2, elemBrain: 1e-1}
 
-// offsets are how far the test's inputs are moved, one after the other, until numeric and analytic gradients agree.
-// The tests like values at which operators have kinks (0, ties, the borders of ranges); a move far from there can leave
-// the domain. A wrong gradient is wrong at all of them.
-var offsets = []float64{0.05, 0.05, 0.05, 0.005, 0}
+// tries are points, one after the other, until numeric and analytic gradients agree: the test's inputs moved by at most
+// offset, and with numbers in place of infinities and NaN where they are ordinary. The tests like values at which
+// operators have kinks (0, ties, the borders of ranges), and a move away from there can leave the domain. A wrong
+// gradient is wrong at all of them.
+var tries = []struct {
+	offset   float64
+	ordinary bool
+}{{0.05, false}, {0.05, true}, {0.05, true}, {0.005, false}, {0, false}}
 
 // compare checks the gradient of a test. p is its path.
-func (b *backendTest) compare(r *ort.Runtime, p floatPath) error {
-	m, err := b.reference(r, p)
+// It gives the floating-point type in which the numeric derivatives were taken.
+func (b *backendTest) compare(r *ort.Runtime, rules Registry, p floatPath) (elem int32, err error) {
+	m, err := b.reference(r, rules, p)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer m.close()
-	for try := range offsets {
+	for try := range tries {
 		var x, grads [][]float32
 		if x, err = b.point(p, try); err != nil {
-			return err
+			return m.elem, err
 		}
 		if grads, err = b.difference(m, p, x, try); err == nil {
-			return b.asItIs(r, p, m.elem, x, grads)
+			return m.elem, b.asItIs(r, rules, p, m.elem, x, grads)
 		}
-		err = fmt.Errorf("try %d: %w", try, err)
+		err = fmt.Errorf("at the inputs moved by %v: %w", tries[try].offset, err)
 	}
-	return err
+	return m.elem, err
 }
 
 // reference opens the test in double precision if ONNX Runtime has the kernels, else in single, else as it is.
-func (b *backendTest) reference(r *ort.Runtime, p floatPath) (*backendModel, error) {
+func (b *backendTest) reference(r *ort.Runtime, rules Registry, p floatPath) (*backendModel, error) {
 	var errs []error
 	for _, elem := range []int32{ir.Float64, ir.Float32, 0} {
-		m, err := b.open(r, p, elem)
+		m, err := b.open(r, rules, p, elem)
 		if err == nil {
 			return m, nil
 		}
@@ -210,7 +241,7 @@ func (b *backendTest) reference(r *ort.Runtime, p floatPath) (*backendModel, err
 	return nil, errs[1]
 }
 
-// point moves the test's inputs by ±[0.5, 1] of the try's offset. Values are rounded so that every type of the test
+// point moves the test's inputs by ±[0.5, 1] of the try's offset. Where the test has 16-bit floats, values are rounded so that every type of the test
 // holds them.
 func (b *backendTest) point(p floatPath, try int) ([][]float32, error) {
 	rng := keyed.New(2, b.name).At(0, uint64(try))
@@ -222,7 +253,10 @@ func (b *backendTest) point(p floatPath, try int) ([][]float32, error) {
 			return nil, err
 		}
 		for j := range values {
-			by := offsets[try] * (0.5 + 0.5*rng.Float64())
+			if tries[try].ordinary && (math.IsNaN(values[j]) || math.IsInf(values[j], 0)) {
+				values[j] = rng.Float64()
+			}
+			by := tries[try].offset * (0.5 + 0.5*rng.Float64())
 			if rng.IntN(2) == 0 {
 				by = -by
 			}
@@ -326,7 +360,7 @@ func (b *backendTest) difference(m *backendModel, p floatPath, x [][]float32, tr
 	if err != nil {
 		return nil, err
 	}
-	most := largest(grads)
+	most := largest(grads, x)
 	if math.IsNaN(most) || math.IsInf(most, 0) {
 		return nil, fmt.Errorf("the gradient is not finite")
 	}
@@ -378,11 +412,14 @@ func (m *backendModel) along(d move, x, grads [][]float32, most, size float64) e
 	return last
 }
 
-func largest(grads [][]float32) float64 {
+// largest is the largest element of the gradient with respect to finite inputs.
+func largest(grads, x [][]float32) float64 {
 	most := 0.0
-	for _, g := range grads {
-		for _, v := range g {
-			most = max(most, math.Abs(float64(v))) // NaN stays
+	for i, g := range grads {
+		for j, v := range g {
+			if finite(x[i][j]) {
+				most = max(most, math.Abs(float64(v))) // NaN stays
+			}
 		}
 	}
 	return most
@@ -407,7 +444,7 @@ func (b *backendTest) magnitude(p floatPath) float64 {
 
 // asItIs compares the gradient of the test in its own types with the one of the reference, where they are others and
 // ONNX Runtime takes the test.
-func (b *backendTest) asItIs(r *ort.Runtime, p floatPath, elem int32, x, want [][]float32) error {
+func (b *backendTest) asItIs(r *ort.Runtime, rules Registry, p floatPath, elem int32, x, want [][]float32) error {
 	tol := 0.0
 	for _, e := range []int32{ir.Float64, ir.Float32, elemHalf, elemBrain} {
 		if e != elem && elem != 0 && b.uses(e) {
@@ -417,7 +454,7 @@ func (b *backendTest) asItIs(r *ort.Runtime, p floatPath, elem int32, x, want []
 	if tol == 0 {
 		return nil
 	}
-	m, err := b.open(r, p, 0)
+	m, err := b.open(r, rules, p, 0)
 	if errors.Is(err, errForward) {
 		return nil
 	}
@@ -429,7 +466,7 @@ func (b *backendTest) asItIs(r *ort.Runtime, p floatPath, elem int32, x, want []
 	if err != nil {
 		return fmt.Errorf("in its own types: %w", err)
 	}
-	most := largest(want)
+	most := largest(want, x)
 	for i := range want {
 		for j := range want[i] {
 			d := math.Abs(float64(got[i][j]) - float64(want[i][j]))

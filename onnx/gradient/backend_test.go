@@ -7,11 +7,13 @@ import (
 	"maps"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/jempipe/jempipe/onnx/ir"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
 
@@ -25,7 +27,10 @@ type outcome struct {
 	cause   string   // why it has no gradient to compare
 	blocked []string // operators that it has for that
 	err     error
+	elem    int32 // floating-point type of the comparison
 }
+
+const refusedModel = "a model that ONNX Runtime refuses"
 
 func (b *backendTest) outcome(r *ort.Runtime, rules Registry) outcome {
 	in, out := b.floats(b.model.Graph.Input, b.inputs), b.floats(b.model.Graph.Output, b.outputs)
@@ -42,15 +47,18 @@ func (b *backendTest) outcome(r *ort.Runtime, rules Registry) outcome {
 	case err != nil:
 		return outcome{err: err}
 	case len(p.blocked) > 0:
+		if err := b.loads(r); err != nil {
+			return outcome{cause: refusedModel, err: err}
+		}
 		return outcome{cause: "an operator without a gradient", blocked: p.blocked}
 	case len(p.inputs) == 0:
 		return outcome{cause: "outputs that are constant almost everywhere"}
 	}
-	err = b.compare(r, p)
+	elem, err := b.compare(r, rules, p)
 	if errors.Is(err, errForward) {
-		return outcome{cause: "a model that ONNX Runtime refuses", err: err}
+		return outcome{cause: refusedModel, err: err}
 	}
-	return outcome{err: err}
+	return outcome{err: err, elem: elem}
 }
 
 // ignored is one line of the list of tests that are known not to pass.
@@ -102,6 +110,34 @@ func TestBackend(t *testing.T) {
 	})
 	checkLists(t, tests, outcomes)
 	t.Log(summary(tests, outcomes))
+}
+
+// A gradient that is a little too large is noticed, in both precisions.
+func TestBackendNoticesErrors(t *testing.T) {
+	tests := backendTests(t)
+	r := runtimeOrSkip(t)
+	for _, c := range []struct {
+		op, test string
+		by       float64
+	}{{"Sigmoid", "test_sigmoid", 1.0001}, {"Transpose", "test_transpose_default", 1.0001}, {"Conv", "test_basic_conv_with_padding", 1.03}} {
+		for _, by := range []float64{1, c.by} {
+			rules := Standard()
+			rule := rules[c.op]
+			right := rule.Gradient
+			rule.Gradient = func(ctx *Context) error {
+				err := right(ctx)
+				if parts := ctx.walk.parts[ctx.In(0)]; by != 1 && len(parts) > 0 {
+					parts[len(parts)-1].name = ctx.Scale(parts[len(parts)-1].name, by)
+				}
+				return err
+			}
+			rules[c.op] = rule
+			at := slices.IndexFunc(tests, func(b *backendTest) bool { return b.name == c.test })
+			if o := tests[at].outcome(r, rules); o.cause != "" || (o.err != nil) != (by != 1) {
+				t.Errorf("%s times %v: %+v", c.op, by, o)
+			}
+		}
+	}
 }
 
 // checkLists holds what happened against the lists. With UPDATE_GOLDEN set, the list of those that pass is written anew
@@ -168,7 +204,7 @@ func judge(o outcome, allowed, ignored bool) string {
 
 // summary counts the tests, and the operators that keep tests from being compared.
 func summary(tests []*backendTest, outcomes map[string]outcome) string {
-	passed, failed, causes := 0, 0, map[string]int{}
+	passed, failed, double, causes := 0, 0, 0, map[string]int{}
 	for _, o := range outcomes {
 		switch {
 		case o.cause != "":
@@ -177,6 +213,9 @@ func summary(tests []*backendTest, outcomes map[string]outcome) string {
 			failed++
 		default:
 			passed++
+			if o.elem == ir.Float64 {
+				double++
+			}
 		}
 	}
 	var list []string
@@ -185,8 +224,8 @@ func summary(tests []*backendTest, outcomes map[string]outcome) string {
 		list = append(list, fmt.Sprintf("%d have %s", causes[cause], cause))
 		rest += causes[cause]
 	}
-	text := fmt.Sprintf("backend node tests: %d total, %d passed, %d ignored with reason, %d not eligible: %s",
-		len(tests), passed, failed, rest, strings.Join(list, ", "))
+	text := fmt.Sprintf("backend node tests: %d total, %d passed (%d of them in double precision), %d ignored with reason, %d not eligible: %s",
+		len(tests), passed, double, failed, rest, strings.Join(list, ", "))
 	alone, all := map[string]int{}, map[string]int{}
 	refused := map[string]int{}
 	for _, o := range outcomes {
@@ -197,7 +236,7 @@ func summary(tests []*backendTest, outcomes map[string]outcome) string {
 			}
 		}
 		if o.cause != "" && o.err != nil {
-			refused[fault(o.err)]++
+			refused[refusal(o.err)]++
 		}
 	}
 	for _, op := range byCount(all) {
@@ -215,11 +254,13 @@ func byCount(counts map[string]int) []string {
 	})
 }
 
-// fault is the kind of a refusal by ONNX Runtime, without what differs from model to model.
-func fault(err error) string {
-	text := err.Error()
-	if len(text) > 300 {
-		text = text[:300]
+// missing finds the operator in ONNX Runtime's words for not having it, in the version or types of a test.
+var missing = regexp.MustCompile(`No Op registered for (\w+)|(?:implementation|kernel) for (\w+)\(|error: ([\w.:]+)\(`)
+
+// refusal is why ONNX Runtime does not take a model: the operator that it has not, else its message.
+func refusal(err error) string {
+	if m := missing.FindStringSubmatch(err.Error()); m != nil {
+		return "ONNX Runtime has no " + cmp.Or(m[1], m[2], strings.ReplaceAll(m[3], ":", ".")) + " of that version and type"
 	}
-	return text
+	return strings.TrimPrefix(err.Error(), errForward.Error()+": ")
 }
