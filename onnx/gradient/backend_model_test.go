@@ -3,6 +3,7 @@ package gradient
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -15,10 +16,10 @@ import (
 // parameters are float inputs that say what to compute rather than take part in it: sizes, scales, probabilities.
 // They are constants in the tests, and keep their type where a model is converted to another one.
 var parameters = map[string][]int{
-	"AffineGrid": {1}, "Dropout": {1, 2}, "OneHot": {0, 1}, "Range": {0, 1, 2}, "Resize": {1, 2}, "Upsample": {1},
+	"Dropout": {1, 2}, "OneHot": {0, 1}, "Range": {0, 1, 2}, "Resize": {1, 2}, "Upsample": {1},
 }
 
-// path is what of a test's graph matters to gradients: the float inputs and outputs that a path of differentiable
+// floatPath is what of a test's graph matters to gradients: the float inputs and outputs that a path of differentiable
 // nodes joins, and the operators of which no gradient is known on paths between float inputs and outputs.
 type floatPath struct {
 	inputs, outputs []int
@@ -29,6 +30,7 @@ type floatPath struct {
 func (b *backendTest) trace(rules Registry) (floatPath, error) {
 	g := b.model.Graph
 	from, to := b.floats(g.Input, b.inputs), b.floats(g.Output, b.outputs)
+	b.keepFinite(to)
 	for name, i := range from {
 		if b.isParameter(g.Input[i].Name) {
 			delete(from, name)
@@ -43,24 +45,9 @@ func (b *backendTest) trace(rules Registry) (floatPath, error) {
 	if err != nil {
 		return p, err
 	}
-	reached := map[string]bool{}
-	for name := range to {
-		reached[name] = true
-	}
 	w.depends, _ = w.forward(w.wrt)
-	for i := len(w.nodes) - 1; i >= 0; i-- {
-		n := w.nodes[i]
-		rule, _ := rules.rule(n)
-		if rule.Stops || !w.onPath(n, func(out string) bool { return reached[out] }) {
-			continue
-		}
-		for _, in := range uses(n) {
-			reached[in] = reached[in] || w.depends[in]
-		}
-		if rule.Gradient == nil {
-			p.blocked = append(p.blocked, operatorName(n))
-		}
-	}
+	var reached map[string]bool
+	reached, p.blocked = w.backward(to)
 	for _, name := range names {
 		if reached[name] {
 			p.inputs = append(p.inputs, from[name])
@@ -73,9 +60,30 @@ func (b *backendTest) trace(rules Registry) (floatPath, error) {
 	}
 	slices.Sort(p.inputs)
 	slices.Sort(p.outputs)
-	slices.Sort(p.blocked)
-	p.blocked = slices.Compact(p.blocked)
 	return p, nil
+}
+
+// backward marks the values that gradients of the outputs come by, and lists the operators that they cannot pass.
+func (w *walk) backward(outputs map[string]int) (reached map[string]bool, blocked []string) {
+	reached = map[string]bool{}
+	for name := range outputs {
+		reached[name] = true
+	}
+	for i := len(w.nodes) - 1; i >= 0; i-- {
+		n := w.nodes[i]
+		rule, _ := w.rules.rule(n)
+		if rule.Stops || !w.onPath(n, func(out string) bool { return reached[out] }) {
+			continue
+		}
+		for _, in := range uses(n) {
+			reached[in] = reached[in] || w.depends[in]
+		}
+		if rule.Gradient == nil {
+			blocked = append(blocked, operatorName(n))
+		}
+	}
+	slices.Sort(blocked)
+	return reached, slices.Compact(blocked)
 }
 
 // floats gives the positions of the values that are float tensors with at least one element.
@@ -87,6 +95,23 @@ func (b *backendTest) floats(values []*onnxpb.ValueInfoProto, tensors []*onnxpb.
 		}
 	}
 	return out
+}
+
+// keepFinite drops outputs with infinities, such as masked scores, where others are finite.
+func (b *backendTest) keepFinite(outputs map[string]int) {
+	finite := map[string]bool{}
+	for name, i := range outputs {
+		values, err := floatValues(b.outputs[i])
+		finite[name] = err == nil && !slices.ContainsFunc(values, func(v float64) bool { return math.IsInf(v, 0) || math.IsNaN(v) })
+	}
+	if !slices.Contains(slices.Collect(maps.Values(finite)), true) {
+		return
+	}
+	for name, ok := range finite {
+		if !ok {
+			delete(outputs, name)
+		}
+	}
 }
 
 func (b *backendTest) isParameter(name string) bool {

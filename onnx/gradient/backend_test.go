@@ -109,7 +109,24 @@ func TestBackend(t *testing.T) {
 		}
 	})
 	checkLists(t, tests, outcomes)
-	t.Log(summary(tests, outcomes))
+	n := tally(outcomes)
+	t.Logf("backend node tests: %d total, %s%s", len(tests), n, obstacles(outcomes))
+	if len(outcomes) == len(tests) {
+		measured.backend, measured.passed = n.paragraph(), occurrences(tests, outcomes)
+	}
+}
+
+// occurrences counts the tests that passed, by the operators in them.
+func occurrences(tests []*backendTest, outcomes map[string]outcome) map[string]int {
+	out := map[string]int{}
+	for _, b := range tests {
+		if o := outcomes[b.name]; o.cause == "" && o.err == nil {
+			for _, op := range b.operators() {
+				out[op]++
+			}
+		}
+	}
+	return out
 }
 
 // A gradient that is a little too large is noticed, in both precisions.
@@ -202,32 +219,54 @@ func judge(o outcome, allowed, ignored bool) string {
 	return ""
 }
 
-// summary counts the tests, and the operators that keep tests from being compared.
-func summary(tests []*backendTest, outcomes map[string]outcome) string {
-	passed, failed, double, causes := 0, 0, 0, map[string]int{}
+// counts are numbers of tests.
+type counts struct {
+	passed, double, failed int
+	causes                 map[string]int
+}
+
+func tally(outcomes map[string]outcome) counts {
+	n := counts{causes: map[string]int{}}
 	for _, o := range outcomes {
 		switch {
 		case o.cause != "":
-			causes[o.cause]++
+			n.causes[o.cause]++
 		case o.err != nil:
-			failed++
+			n.failed++
 		default:
-			passed++
+			n.passed++
 			if o.elem == ir.Float64 {
-				double++
+				n.double++
 			}
 		}
 	}
+	return n
+}
+
+func (n counts) ineligible() (total int, why string) {
 	var list []string
-	rest := 0
-	for _, cause := range byCount(causes) {
-		list = append(list, fmt.Sprintf("%d have %s", causes[cause], cause))
-		rest += causes[cause]
+	for _, cause := range byCount(n.causes) {
+		total += n.causes[cause]
+		list = append(list, fmt.Sprintf("%d have %s", n.causes[cause], cause))
 	}
-	text := fmt.Sprintf("backend node tests: %d total, %d passed (%d of them in double precision), %d ignored with reason, %d not eligible: %s",
-		len(tests), passed, double, failed, rest, strings.Join(list, ", "))
-	alone, all := map[string]int{}, map[string]int{}
-	refused := map[string]int{}
+	return total, strings.Join(list, ", ")
+}
+
+func (n counts) String() string {
+	total, why := n.ineligible()
+	return fmt.Sprintf("%d passed (%d in double precision), %d ignored with reason, %d not eligible: %s", n.passed, n.double, n.failed, total, why)
+}
+
+// paragraph says the same on the page of operators.
+func (n counts) paragraph() string {
+	total, why := n.ineligible()
+	return fmt.Sprintf("Of the %d tests, %d pass, %d of them in double precision, and %d are ignored with a reason. The other %d have no\ngradient to compare: %s.",
+		n.passed+n.failed+total, n.passed, n.double, n.failed, total, why)
+}
+
+// obstacles counts the operators without a gradient and those that ONNX Runtime has not.
+func obstacles(outcomes map[string]outcome) string {
+	alone, all, refused := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, o := range outcomes {
 		for _, op := range o.blocked {
 			all[op]++
@@ -239,13 +278,14 @@ func summary(tests []*backendTest, outcomes map[string]outcome) string {
 			refused[refusal(o.err)]++
 		}
 	}
+	var text strings.Builder
 	for _, op := range byCount(all) {
-		text += fmt.Sprintf("\n\toperator %s: %d tests, %d of them for no other reason", op, all[op], alone[op])
+		fmt.Fprintf(&text, "\n\toperator %s: %d tests, %d of them for no other reason", op, all[op], alone[op])
 	}
 	for _, reason := range byCount(refused) {
-		text += fmt.Sprintf("\n\t%d tests: %s", refused[reason], reason)
+		fmt.Fprintf(&text, "\n\t%d tests: %s", refused[reason], reason)
 	}
-	return text
+	return text.String()
 }
 
 func byCount(counts map[string]int) []string {
