@@ -150,7 +150,7 @@ func (b *backendTest) loss(p floatPath, elem int32) (*ir.Graph, error) {
 	m := ir.Clone(b.model)
 	m.IrVersion = max(m.IrVersion, 8) // before 4, constants had to be inputs
 	if elem != 0 {
-		if err := convert(m.Graph, elem); err != nil {
+		if err := asType(m.Graph, elem); err != nil {
 			return nil, err
 		}
 	}
@@ -218,8 +218,8 @@ func (b *backendTest) weights(p floatPath) [][]float64 {
 	return out
 }
 
-// convert gives all floats of a graph another type: values, constants, and what nodes are told to produce.
-func convert(g *onnxpb.GraphProto, elem int32) error {
+// asType gives all floats of a graph another type: values, constants, and what nodes are told to produce.
+func asType(g *onnxpb.GraphProto, elem int32) error {
 	for _, list := range [][]*onnxpb.ValueInfoProto{g.Input, g.Output, g.ValueInfo} {
 		for _, v := range list {
 			convertType(v.GetType(), elem)
@@ -239,7 +239,7 @@ func convert(g *onnxpb.GraphProto, elem int32) error {
 			}
 		}
 		for _, sub := range ir.Subgraphs(n) {
-			if err := convert(sub, elem); err != nil {
+			if err := asType(sub, elem); err != nil {
 				return err
 			}
 		}

@@ -95,7 +95,7 @@ func (b *backendTest) loads(r *ort.Runtime) error {
 	if _, err = m.session(r, g.Model); err == nil {
 		return nil
 	}
-	if convert(g.Model.Graph, ir.Float32) == nil {
+	if asType(g.Model.Graph, ir.Float32) == nil {
 		if _, again := m.session(r, g.Model); again == nil {
 			return nil
 		}

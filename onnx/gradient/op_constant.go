@@ -54,8 +54,8 @@ func inferConstantOfShape(s *Site) []Type {
 	if a := ir.Attr(s.Node, "value"); a.GetT() != nil {
 		out.Elem = a.GetT().GetDataType()
 	}
-	if sizes, ok := s.ints[s.In(0)]; ok {
-		out.Shape, out.Ranked = fixedType(sizes).Shape, true
+	if target, ok := s.target(s.In(0)); ok {
+		out.Shape, out.Ranked = target.Shape, true
 	} else if shape := s.Type(0).Shape; len(shape) == 1 && shape[0].Set && shape[0].Size < maxRank {
 		out.Shape, out.Ranked = make([]ir.Dim, shape[0].Size), true
 	}

@@ -10,10 +10,8 @@ func expandGradient(c *Context) error {
 
 func inferExpand(s *Site) []Type {
 	x := s.Type(0)
-	target := Type{}
-	if sizes, ok := s.ints[s.In(1)]; ok {
-		target = fixedType(sizes)
-	} else if shape := s.Type(1).Shape; len(shape) == 1 && shape[0].Set && shape[0].Size <= maxRank {
+	target, ok := s.target(s.In(1))
+	if shape := s.Type(1).Shape; !ok && len(shape) == 1 && shape[0].Set && shape[0].Size <= maxRank {
 		target = Type{Shape: make([]ir.Dim, shape[0].Size), Ranked: true}
 	}
 	return []Type{broadcast(x, target)}
