@@ -39,34 +39,17 @@ func TestHalfPrecisionGradients(t *testing.T) {
 
 // The gradients are the same in every operator set that has the operator.
 func TestOperatorSets(t *testing.T) {
-	x := []float32{0.125, 0.25, 0.5, 0.75, 0.875}
-	for name, rule := range elementwise() {
-		if rule.Gradient == nil || slices.Contains([]string{"Cast", "CastLike", "Mod"}, name) { // need more than inputs
+	for op, rule := range elementwise() {
+		if rule.Gradient == nil || slices.Contains([]string{"Cast", "CastLike", "Mod"}, op) { // need attributes or types
 			continue
 		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(op, func(t *testing.T) {
 			var want []float32
 			for _, opset := range []int64{24, 20, 18, 15, 13, 11, 10, 8, 7} {
 				if opset < rule.Since {
 					break
 				}
-				m := ir.NewModel("test", 10, opset)
-				g, err := ir.NewGraph(m)
-				must(t, err)
-				must(t, g.Input("x", ir.Float32, ir.Fixed(5)))
-				must(t, g.Initializer(ir.Float32Tensor("w", []int64{5}, []float32{0.5, 2, 0.25, 3, 1})))
-				args := []string{"x"}
-				switch {
-				case name == "Where":
-					args = []string{g.Add("Greater", []string{"w", "x"}), "x", "w"}
-				case name == "Acosh": // of numbers above 1
-					args = []string{g.Add("Add", []string{"x", g.Add("Exp", []string{"x"})})}
-				case slices.Contains([]string{"Add", "Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub", "Sum"}, name):
-					args = []string{"x", "w"}
-				}
-				h := g.Add(name, args)
-				g.AddNamed("y", "Mul", []string{h, "w"}, []string{"y"})
-				got := gradients(t, m, "y", []string{"x"}, x)[0]
+				got := gradients(t, inOperatorSet(t, op, opset), "y", []string{"x"}, []float32{0.125, 0.25, 0.5, 0.75, 0.875})[0]
 				if want == nil {
 					want = got
 				}
@@ -76,6 +59,27 @@ func TestOperatorSets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// inOperatorSet builds y = op(x, ...) w.
+func inOperatorSet(t *testing.T, op string, opset int64) *onnxpb.ModelProto {
+	t.Helper()
+	m := ir.NewModel("test", 10, opset)
+	g, err := ir.NewGraph(m)
+	must(t, err)
+	must(t, g.Input("x", ir.Float32, ir.Fixed(5)))
+	must(t, g.Initializer(ir.Float32Tensor("w", []int64{5}, []float32{0.5, 2, 0.25, 3, 1})))
+	args := []string{"x"}
+	switch op {
+	case "Add", "Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub", "Sum":
+		args = []string{"x", "w"}
+	case "Where":
+		args = []string{g.Add("Greater", []string{"w", "x"}), "x", "w"}
+	case "Acosh": // of numbers above 1
+		args = []string{g.Add("Exp", []string{"x"})}
+	}
+	g.AddNamed("y", "Mul", []string{g.Add(op, args), "w"}, []string{"y"})
+	return m
 }
 
 func near(got, want []float32, tol float64) bool {
