@@ -124,6 +124,9 @@ func (w *walk) run(of string, wrt []string) ([]string, error) {
 		if !ok {
 			sum = w.sum(c, name)
 		}
+		if !sum.exists() { // it is read, but its value does not matter, as that of an input that only gives a type
+			sum.uniform = true
+		}
 		if sum.uniform {
 			sum.name = c.fill(name, sum.value)
 		}
