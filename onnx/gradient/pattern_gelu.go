@@ -67,8 +67,8 @@ func (c *Context) without(names []string, v float64) ([]string, bool) {
 	return slices.Delete(slices.Clone(names), i, i+1), true
 }
 
-// isNumber allows for constants that were rounded or written with few digits.
+// isNumber allows for constants that were rounded or written with few digits, not for those whose gradient is wanted.
 func (c *Context) isNumber(name string, v float64) bool {
 	got, ok := c.number(name)
-	return ok && math.Abs(got-v) <= 1e-4*math.Abs(v)
+	return ok && !c.walk.wrt[name] && math.Abs(got-v) <= 1e-4*math.Abs(v)
 }

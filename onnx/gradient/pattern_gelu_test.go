@@ -47,7 +47,7 @@ func TestSpelledGelu(t *testing.T) {
 
 // The values between x and y are used by the gradient only where their own gradients are wanted.
 func TestSpelledGeluIsTakenAsOne(t *testing.T) {
-	for _, wrt := range [][]string{{"x"}, {"x", "erf"}} {
+	for _, wrt := range [][]string{{"x"}, {"x", "erf"}, {"x", "half"}} {
 		m := build(t, func(g *ir.Graph) {
 			must(t, g.Input("x", ir.Float32, ir.Fixed(3)))
 			spelledGelu(t, 0)(g, []string{"x"})
