@@ -95,6 +95,18 @@ func TestSameInputTwice(t *testing.T) {
 	equal(t, gradients(t, m, "y", []string{"x"}, []float32{3, -5})[0], 6, -10)
 }
 
+// An input that only gives a type is read, but its value does not matter.
+func TestInputWithoutInfluence(t *testing.T) {
+	m := build(t, func(g *ir.Graph) {
+		must(t, g.Input("x", ir.Float32, ir.Fixed(2)))
+		must(t, g.Initializer(ir.Float32Tensor("type", []int64{1}, []float32{5})))
+		g.AddNamed("y", "CastLike", []string{"x", "type"}, []string{"y"})
+	})
+	got := gradients(t, m, "y", []string{"x", "type"}, []float32{3, -5})
+	equal(t, got[0], 1, 1)
+	equal(t, got[1], 0)
+}
+
 // Uniform and full contributions to one value: y = x + x^2 + 2.
 func TestUniformAndFullContributions(t *testing.T) {
 	m := build(t, func(g *ir.Graph) {
