@@ -86,8 +86,7 @@ func (c *Context) columns(v window, x string) string {
 	}
 	attrs := c.windowAttrs(v, v.pads())
 	if v.same != "" {
-		attrs = slices.DeleteFunc(attrs, func(a *onnxpb.AttributeProto) bool { return a.Name == "pads" })
-		attrs = append(attrs, ir.String("auto_pad", v.same))
+		attrs = replacePads(attrs, v.same)
 	}
 	taps := v.taps()
 	if t := c.types[x].Shape; len(t) > 1 && t[1].Set && t[1].Size*taps*taps <= oneHotLimit {
@@ -100,6 +99,12 @@ func (c *Context) columns(v window, x string) string {
 	each := c.OpWith("Conv", []string{single, c.oneHot(x, 1, v)}, attrs...)
 	batch := c.Slice(c.Op("Shape", x), []int64{0}, []int64{1}, []int64{0})
 	return c.Op("Reshape", c.Op("Reshape", each, c.joined(batch, c.List(-1), c.spatialShape(each, v.rank()))), c.List(0, 0, -1))
+}
+
+// replacePads states the padding by its rule.
+func replacePads(attrs []*onnxpb.AttributeProto, mode string) []*onnxpb.AttributeProto {
+	attrs = slices.DeleteFunc(attrs, func(a *onnxpb.AttributeProto) bool { return a.Name == "pads" })
+	return append(attrs, ir.String("auto_pad", mode))
 }
 
 // joined puts lists together.
