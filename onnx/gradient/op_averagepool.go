@@ -5,7 +5,7 @@ import "github.com/jempipe/jempipe/onnx/ir"
 // averagePoolGradient: y[o] is the sum of x over the window of o, divided by the number of places that count: those of
 // x, and with count_include_pad those of the padding. So x gets the sum of dy / count over the windows that see it.
 func averagePoolGradient(c *Context) error {
-	v, err := c.slidingWindow()
+	v, err := c.pool()
 	if err != nil {
 		return err
 	}

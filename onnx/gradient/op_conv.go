@@ -14,26 +14,28 @@ func convGradient(c *Context) error {
 	if err != nil {
 		return err
 	}
-	group, err := c.groups()
+	group, err := c.groups(v)
 	if err != nil {
 		return err
 	}
+	dy := c.windowGrad()
 	if c.Needs(0) {
-		c.SetGrad(0, c.convInput(v, group))
+		c.SetGrad(0, c.windowInput(v, dy, c.In(1), c.In(0), group))
 	}
 	if c.Needs(1) {
-		c.SetGrad(1, c.windowWeight(v, c.In(0), c.windowGrad(), c.In(1), group))
+		c.SetGrad(1, c.windowWeight(v, c.In(0), dy, c.In(1), group))
 	}
 	if c.Needs(2) {
-		c.SetGrad(2, c.ReduceSum(c.windowGrad(), append([]int64{0}, v.axes()...), false))
+		c.SetGrad(2, c.ReduceSum(dy, append([]int64{0}, v.axes()...), false))
 	}
 	return nil
 }
 
-func (s *Site) groups() (int64, error) {
+// groups is the number of groups of channels that are convolved each for itself.
+func (s *Site) groups(v window) (int64, error) {
 	group := ir.AttrInt(s.Node, "group", 1)
-	if group < 1 {
-		return 0, fmt.Errorf("its attribute group is %d", group)
+	if w := s.Type(1); group < 1 || w.Ranked && (len(w.Shape) != v.rank()+2 || w.Shape[0].Set && w.Shape[0].Size%group != 0) {
+		return 0, fmt.Errorf("its weights of shape %s do not go with %d spatial axes in %d groups", dims(w.Shape), v.rank(), group)
 	}
 	return group, nil
 }

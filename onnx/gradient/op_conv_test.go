@@ -105,6 +105,8 @@ func TestConvWeight(t *testing.T) {
 				shapes: [][]int64{{2, 4, 5, 3}, {4, 4 / group, 3, 2}}, dims: [][]int64{{-1, 4, -1, -1}, {4, 4 / group, 3, 2}}, attrs: grouped},
 			jacobianCase{op: "Conv", name: fmt.Sprint("groups, input ", group), single: true, wrt: []int{0, 2},
 				shapes: [][]int64{{1, 4, 5, 3}, {4, 4 / group, 3, 2}, {4}}, attrs: grouped},
+			jacobianCase{op: "Conv", name: fmt.Sprint("groups, flipped ", group), single: true,
+				shapes: [][]int64{{1, 4, 4, 3}, {8, 4 / group, 3, 2}}, wrt: []int{0}, consts: true, attrs: nodeAttrs(ir.Int("group", group), ir.Ints("pads", 1, 0, 0, 1))},
 		)
 	}
 	defer func(limit int64) { columnLimit = limit }(columnLimit)

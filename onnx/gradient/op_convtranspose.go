@@ -16,7 +16,7 @@ func convTransposeGradient(c *Context) error {
 	if err != nil {
 		return err
 	}
-	group, err := c.groups()
+	group, err := c.groups(v)
 	if err != nil {
 		return err
 	}

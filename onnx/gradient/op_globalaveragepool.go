@@ -10,8 +10,12 @@ import (
 func globalAveragePoolGradient(c *Context) error {
 	x := c.Type(0)
 	if sizes, ok := x.spatialSizes(); ok {
-		// A product with a constant is faster on a CPU than Expand.
 		n, _ := product(x.Shape[2:])
+		if dy, same := c.Uniform(0); same {
+			c.SetUniform(0, dy/float64(n))
+			return nil
+		}
+		// A product with a constant is faster on a CPU than Expand.
 		c.SetGrad(0, c.Op("Mul", c.Grad(0), c.floats(c.In(0), sizes, slices.Repeat([]float64{1 / float64(n)}, int(n)))))
 		return nil
 	}

@@ -5,7 +5,7 @@ import "github.com/jempipe/jempipe/onnx/ir"
 // lpPoolGradient: y = (sum over the window of |x|^p)^(1/p), so x gets sign(x) |x|^(p-1) times the sum of dy / y^(p-1)
 // over the windows that see it. Where y is 0 the gradient is 0.
 func lpPoolGradient(c *Context) error {
-	v, err := c.slidingWindow()
+	v, err := c.pool()
 	if err != nil {
 		return err
 	}

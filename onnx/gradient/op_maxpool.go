@@ -13,7 +13,7 @@ import (
 // For windows that tile x the winners are found by comparison, which took two thirds of the time that ONNX Runtime
 // needs to report their indices.
 func maxPoolGradient(c *Context) error {
-	v, err := c.slidingWindow()
+	v, err := c.pool()
 	if err != nil {
 		return err
 	}
@@ -47,9 +47,11 @@ func (c *Context) maxIndices() string {
 	}
 	c.wantOpset(8, "the indices of a MaxPool")
 	attrs := slices.DeleteFunc(slices.Clone(c.Node.Attribute), func(a *onnxpb.AttributeProto) bool { return a.Name == "storage_order" })
-	n := c.g.AddNamed(c.g.Unique("MaxPool"), "MaxPool", []string{c.In(0)}, []string{c.g.Unique("MaxPool"), c.g.Unique("Indices")}, attrs...)
+	prefix := "grad/" + scopeName(c.Node) + "/"
+	value, at := c.g.Unique(prefix+"MaxPool"), c.g.Unique(prefix+"Indices")
+	n := c.g.AddNamed(value, "MaxPool", []string{c.In(0)}, []string{value, at}, attrs...)
 	c.node(n, nil)
-	return n.Output[1]
+	return at
 }
 
 // scatterFlat gives a list of as many zeros as x has elements, with values put, or added up, at indices.

@@ -56,6 +56,12 @@ func TestMaxPoolForms(t *testing.T) {
 	checks("one axis, tiles", 17, []int64{2, 2, 6}, ir.Ints("kernel_shape", 3), ir.Ints("strides", 3))
 	checks("three axes", 17, []int64{1, 2, 3, 3, 4}, ir.Ints("kernel_shape", 2, 2, 3), ir.Ints("strides", 1, 2, 1))
 	checks("three axes, tiles", 17, []int64{1, 2, 2, 4, 2}, ir.Ints("kernel_shape", 2, 2, 1), ir.Ints("strides", 2, 2, 1))
+	for _, single := range []bool{false, true} {
+		for _, stride := range []int64{1, 2, 3} {
+			checkJacobian(t, jacobianCase{op: "MaxPool", name: "free batch", single: single, static: true, shapes: [][]int64{{2, 2, 4, 4}}, dims: [][]int64{{-1, 2, 4, 4}},
+				draw: distinctPlaces(), attrs: nodeAttrs(pair, ir.Ints("strides", stride, 2))})
+		}
+	}
 	for _, order := range []int64{0, 1} {
 		checkJacobian(t, jacobianCase{op: "MaxPool", name: fmt.Sprint("with indices ", order), shapes: [][]int64{{2, 2, 5, 4}}, draw: distinctPlaces(),
 			build: func(g *ir.Graph, args []string) {

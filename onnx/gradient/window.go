@@ -92,6 +92,9 @@ func (s *Site) window() (window, error) {
 	if v.kernel != nil && len(v.kernel) != n || len(v.stride) != n || len(v.dilation) != n || len(pads) != 2*n {
 		return v, fmt.Errorf("its attributes do not go together: kernel %v, strides %v, dilations %v, pads %v", v.kernel, v.stride, v.dilation, pads)
 	}
+	if x := s.Type(0); x.Ranked && len(x.Shape) != n+2 {
+		return v, fmt.Errorf("its input has %d dimensions, its attributes or weights are those of %d", len(x.Shape), n+2)
+	}
 	for _, list := range [][]int64{v.kernel, v.stride, v.dilation} {
 		for _, value := range list {
 			if value < 1 || value > math.MaxInt32 {
@@ -113,6 +116,15 @@ func listOr(n *onnxpb.NodeProto, name string, count int, def int64) []int64 {
 		return values
 	}
 	return slices.Repeat([]int64{def}, count)
+}
+
+// pool is the geometry of a pooling operator, which states the size of its window.
+func (s *Site) pool() (window, error) {
+	v, err := s.slidingWindow()
+	if err == nil && v.kernel == nil {
+		err = errors.New("it has no attribute kernel_shape")
+	}
+	return v, err
 }
 
 // slidingWindow is the geometry of a node whose window moves over its first input, with auto_pad replaced by the

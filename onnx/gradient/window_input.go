@@ -12,19 +12,18 @@ import (
 // a transposed one: ONNX Runtime computes output channels in blocks of up to 16, which fewer channels leave empty.
 const flipChannels = 16
 
-// convInput is the gradient of the input of a Conv.
-func (c *Context) convInput(v window, group int64) string {
-	if group == 1 && c.canFlip(v) {
-		return c.flippedConv(v)
-	}
-	return c.windowInput(v, c.windowGrad(), c.In(1), c.In(0), group)
-}
-
 // windowInput is the gradient of x where dy [N, M, out...] came from windows over x, weighted with w [M, C/group,
 // kernel...]: each place of dy is spread over the window it came from,
 //
 //	dx[n, c, o stride + k dilation - before] = sum over m, o and k of dy[n,m,o] w[m,c,k].
 func (c *Context) windowInput(v window, dy, w, x string, group int64) string {
+	if c.canFlip(v, w, group) {
+		return c.flippedConv(v, dy, w, group)
+	}
+	return c.transposedConv(v, dy, w, x, group)
+}
+
+func (c *Context) transposedConv(v window, dy, w, x string, group int64) string {
 	transposed := func(pads, more []int64) string {
 		attrs := append(c.windowAttrs(v, pads), ir.Ints("output_padding", more...), ir.Int("group", group))
 		return c.OpWith("ConvTranspose", []string{dy, w}, attrs...)
@@ -114,10 +113,11 @@ func (c *Context) paddingBefore(v window, x, y, w string) string {
 	return c.Op("Div", total, c.List(2))
 }
 
-// canFlip says whether the gradient may be a convolution of dy with the flipped kernel, and is faster so: that needs
-// stride 1, padding within the kernel, and weights that ONNX Runtime can rearrange once, when it loads the model.
-func (c *Context) canFlip(v window) bool {
-	if v.kernel == nil || v.same != "" || c.opset < 10 || !c.walk.constant[c.In(1)] {
+// canFlip says whether the gradient may be a convolution of dy with the flipped kernel, and is faster so. That needs
+// stride 1 and padding within the kernel. Without groups it also takes weights that ONNX Runtime can rearrange once,
+// when it loads the model; with groups a transposed convolution is slow in any case.
+func (c *Context) canFlip(v window, w string, group int64) bool {
+	if v.kernel == nil || v.same != "" || c.opset < 10 {
 		return false
 	}
 	for i := range v.kernel {
@@ -125,18 +125,34 @@ func (c *Context) canFlip(v window) bool {
 			return false
 		}
 	}
-	w := c.Type(1).Shape
-	return len(w) == 2+v.rank() && w[1].Set && w[1].Size >= flipChannels
+	shape, known := c.types[w].Static()
+	if group > 1 {
+		return known
+	}
+	return c.walk.constant[w] && known && shape[1] >= flipChannels
 }
 
-func (c *Context) flippedConv(v window) string {
-	n := v.rank()
+// flippedConv is a convolution of dy in which the kernel is turned around and its channels of input and output, which
+// are those of a group, have changed places.
+func (c *Context) flippedConv(v window, dy, w string, group int64) string {
 	first, last := v.fill(-1), v.fill(math.MinInt64)
-	flipped := c.Op("Slice", c.In(1), c.List(first...), c.List(last...), c.List(v.axes()...), c.List(first...))
-	weight := c.Transpose(flipped, append([]int64{1, 0}, v.axes()...)...)
-	before, after := slices.Clone(v.before), slices.Clone(v.after)
-	for i := range n {
+	weight := c.Op("Slice", w, c.List(first...), c.List(last...), c.List(v.axes()...), c.List(first...))
+	shape, _ := c.types[w].Static()
+	switch results, channels := shape[0]/group, shape[1]; {
+	case group == 1:
+		weight = c.Transpose(weight, append([]int64{1, 0}, v.axes()...)...)
+	case results > 1 || channels > 1:
+		weight = c.Op("Reshape", weight, c.List(append([]int64{group, results, channels}, v.kernel...)...))
+		perm := []int64{0, 2, 1}
+		for _, axis := range v.axes() {
+			perm = append(perm, axis+1)
+		}
+		weight = c.Op("Reshape", c.Transpose(weight, perm...), c.List(append([]int64{group * channels, results}, v.kernel...)...))
+	}
+	before, after := v.fill(0), v.fill(0)
+	for i := range before {
 		before[i], after[i] = v.extent(i)-1-v.before[i], v.extent(i)-1-v.after[i]
 	}
-	return c.OpWith("Conv", []string{c.windowGrad(), weight}, c.windowAttrs(v, slices.Concat(before, after))...)
+	attrs := append(c.windowAttrs(v, slices.Concat(before, after)), ir.Int("group", group))
+	return c.OpWith("Conv", []string{dy, weight}, attrs...)
 }

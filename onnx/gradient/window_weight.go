@@ -121,7 +121,7 @@ func (c *Context) oneHot(like string, channels int64, v window) string {
 }
 
 // weightByGather copies for each window the rows [C] of its places, and multiplies all windows with all of dy at once:
-// [N out, M]^T [N out, taps C].
+// [N out, taps C]^T [N out, M].
 func (c *Context) weightByGather(v window, x, dy, w string) string {
 	in, _ := c.types[x].spatialSizes()
 	out, _ := c.types[dy].spatialSizes()
@@ -133,10 +133,10 @@ func (c *Context) weightByGather(v window, x, dy, w string) string {
 	}
 	windows := c.Op("Reshape", c.OpWith("Gather", []string{rows, c.List(index...)}, ir.Int("axis", 1)), c.List(-1, v.taps()*channels))
 	per := c.Op("Reshape", c.Transpose(c.Op("Reshape", dy, c.List(0, results, -1)), 0, 2, 1), c.List(-1, results))
-	grad := c.Op("Reshape", c.gemm(per, windows, 1, 0, 1), c.List(append(append([]int64{results}, v.kernel...), channels)...))
-	perm := []int64{0, int64(v.rank() + 1)}
+	grad := c.Op("Reshape", c.gemm(windows, per, 1, 0, 1), c.List(append(slices.Clone(v.kernel), channels, results)...))
+	perm := []int64{int64(v.rank() + 1), int64(v.rank())}
 	for i := range v.rank() {
-		perm = append(perm, int64(i+1))
+		perm = append(perm, int64(i))
 	}
 	return c.ReshapeLike(c.Transpose(grad, perm...), w)
 }
