@@ -212,18 +212,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestGroupedWeightsAreRefused(t *testing.T) {
-	m := build(t, func(g *ir.Graph) {
-		must(t, g.Input("x", ir.Float32, ir.FixedDims(1, 4, 5, 5)...))
-		must(t, g.Initializer(ir.Float32Tensor("w", []int64{4, 2, 3, 3}, make([]float32, 72))))
-		g.AddNamed("conv", "Conv", []string{"x", "w"}, []string{"y"}, ir.Int("group", 2))
-	})
-	_, err := Gradient(m, "y", []string{"w"})
-	if err == nil || !strings.Contains(err.Error(), "cannot be differentiated with respect to its weights") {
-		t.Errorf("error %v", err)
-	}
-}
-
 func TestRefusalOfARegistry(t *testing.T) {
 	rules := Standard()
 	rules["Exp"] = Rule{Refuse: "its table is missing"}

@@ -4,7 +4,7 @@ package gradient
 func linear() Registry {
 	return Registry{
 		"Conv":          {Gradient: convGradient, Infer: inferConv},
-		"ConvTranspose": {Infer: inferConvTranspose},
+		"ConvTranspose": {Gradient: convTransposeGradient, Infer: inferConvTranspose},
 		"Gemm":          {Gradient: gemmGradient, Infer: inferGemm},
 		"MatMul":        {Gradient: matMulGradient, Infer: inferMatMul},
 	}
