@@ -29,7 +29,7 @@ func einsumGradient(c *Context) error {
 			continue
 		}
 		if strings.Index(own, dots) > 0 {
-			return fmt.Errorf("its input %q has letters in front of the ellipsis and an unknown number of dimensions: run ONNX shape inference on the model first", c.In(i))
+			return fmt.Errorf("its input %q has letters in front of an ellipsis, for which the number of dimensions of all inputs must be known: run ONNX shape inference on the model first", c.In(i))
 		}
 		c.einsumOperand(eq, i, names)
 	}
