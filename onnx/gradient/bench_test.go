@@ -13,15 +13,15 @@ import (
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
 
-// measured is a graph with its inputs and outputs in place.
-type measured struct {
+// timed is a graph with its inputs and outputs in place.
+type timed struct {
 	name string
 	run  func() error
 }
 
 // compare runs graphs in turns and reports the least time of each, the first one's as such and the others' in units of
 // it: turns and minima make the ratios steady on a machine that has other work.
-func compare(b *testing.B, list []measured) {
+func compare(b *testing.B, list []timed) {
 	b.Helper()
 	times := make([][]float64, len(list))
 	for b.Loop() {
@@ -39,7 +39,7 @@ func compare(b *testing.B, list []measured) {
 }
 
 // prepare loads a model with some threads and feeds it noise; its outputs stay within the runtime.
-func prepare(b *testing.B, name string, m *onnxpb.ModelProto, threads int) measured {
+func prepare(b *testing.B, name string, m *onnxpb.ModelProto, threads int) timed {
 	b.Helper()
 	runtimeOrSkip(b)
 	r, err := ort.Open(ort.Config{Provider: "cpu", Threads: threads}, nil)
@@ -62,7 +62,7 @@ func prepare(b *testing.B, name string, m *onnxpb.ModelProto, threads int) measu
 		in = append(in, t)
 	}
 	out := make([]*ort.Tensor, len(s.Outputs()))
-	return measured{name, func() error {
+	return timed{name, func() error {
 		defer func() {
 			for i, t := range out {
 				if t != nil {
@@ -133,7 +133,7 @@ func BenchmarkConv(b *testing.B) {
 	} {
 		for _, threads := range []int{1, 2} {
 			b.Run(fmt.Sprintf("input/%s/threads=%d", l, threads), func(b *testing.B) {
-				list := []measured{
+				list := []timed{
 					prepare(b, "forward", l.model(b, true, forward), threads),
 					prepare(b, "transposed", l.model(b, true, func(c *Context, v window) string { return c.transposedConv(v, "dy", "w", "x", 1) }), threads),
 				}
@@ -143,7 +143,7 @@ func BenchmarkConv(b *testing.B) {
 				compare(b, list)
 			})
 			b.Run(fmt.Sprintf("weight/%s/threads=%d", l, threads), func(b *testing.B) {
-				list := []measured{prepare(b, "forward", l.model(b, false, forward), threads)}
+				list := []timed{prepare(b, "forward", l.model(b, false, forward), threads)}
 				for _, form := range []struct {
 					name string
 					add  func(c *Context, v window) string

@@ -24,7 +24,7 @@ func resizeGradient(c *Context) error {
 		dx := c.Grad(0)
 		for axis, r := range plan {
 			if r.scale != 1 {
-				dx = c.contract(dx, axis, p.rows(r), r.in)
+				dx = c.multiplyAxis(dx, axis, p.rows(r), r.in)
 			}
 		}
 		c.SetGrad(0, dx)
