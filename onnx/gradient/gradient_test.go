@@ -173,7 +173,7 @@ func TestErrors(t *testing.T) {
 		of, wrt string
 		want    []string
 	}{
-		{"unknown operator", relu("NonMaxSuppression"), "y", "x", []string{`node "the_node" (NonMaxSuppression)`, "not supported", "export the model without it"}},
+		{"unknown operator", relu("Twirl"), "y", "x", []string{`node "the_node" (Twirl)`, "not supported", "export the model without it"}},
 		{"only its shapes are known", relu("Where"), "y", "x", []string{`node "the_node" (Where)`, "not supported"}},
 		{"no gradient", relu("Sign"), "y", "x", []string{`"y" has no gradient with respect to "x"`, `node "the_node" (Sign)`}},
 		{"integers", relu("Cast", ir.Int("to", int64(ir.Int64))), "y", "x", []string{`node "the_node" (Cast)`}},

@@ -110,3 +110,29 @@ func inferArg(s *Site) []Type {
 	}
 	return []Type{{ir.Int64, shape, true}}
 }
+
+// inferTyped is for operators whose output has the shape of the input, and its type unless dtype says otherwise.
+func inferTyped(s *Site) []Type {
+	x := s.Type(0)
+	return []Type{x.withElem(int32(ir.AttrInt(s.Node, "dtype", int64(x.Elem))))}
+}
+
+func inferRandom(s *Site) []Type {
+	return []Type{fixedType(ir.AttrInts(s.Node, "shape")).withElem(int32(ir.AttrInt(s.Node, "dtype", int64(ir.Float32))))}
+}
+
+func inferWindow(s *Site) []Type {
+	out := Type{Elem: int32(ir.AttrInt(s.Node, "output_datatype", int64(ir.Float32))), Shape: make([]ir.Dim, 1), Ranked: true}
+	if n, ok := s.ints[s.In(0)]; ok && len(n) == 1 && n[0] >= 0 {
+		out.Shape[0] = ir.Fixed(n[0])
+	}
+	return []Type{out}
+}
+
+func inferMelWeights(s *Site) []Type {
+	return []Type{{int32(ir.AttrInt(s.Node, "output_datatype", int64(ir.Float32))), make([]ir.Dim, 2), true}}
+}
+
+func inferNonMaxSuppression(*Site) []Type {
+	return []Type{{ir.Int64, []ir.Dim{{}, ir.Fixed(3)}, true}}
+}
