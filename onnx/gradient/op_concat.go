@@ -51,6 +51,7 @@ func (c *Context) unconcatDynamic(axis int64) {
 }
 
 func inferConcat(s *Site) []Type {
+	s.concatSizes()
 	first := s.Type(0)
 	axis, ok := first.Axis(ir.AttrInt(s.Node, "axis", 1))
 	if !ok {

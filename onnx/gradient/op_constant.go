@@ -52,11 +52,11 @@ func constantFloats(n *onnxpb.NodeProto) ([]float32, bool) {
 }
 
 func inferShape(s *Site) []Type {
-	x := s.Type(0)
-	if !x.Ranked || ir.Attr(s.Node, "start") != nil || ir.Attr(s.Node, "end") != nil {
-		return []Type{{ir.Int64, make([]ir.Dim, 1), true}}
+	s.shapeSizes()
+	if dims, ok := s.sizes(s.Out(0)); ok {
+		return []Type{{ir.Int64, ir.FixedDims(int64(len(dims))), true}}
 	}
-	return []Type{{ir.Int64, ir.FixedDims(int64(len(x.Shape))), true}}
+	return []Type{{ir.Int64, make([]ir.Dim, 1), true}}
 }
 
 func inferSize(*Site) []Type { return []Type{{ir.Int64, nil, true}} }
@@ -66,12 +66,7 @@ func inferConstantOfShape(s *Site) []Type {
 	if a := ir.Attr(s.Node, "value"); a.GetT() != nil {
 		out.Elem = a.GetT().GetDataType()
 	}
-	if sizes, ok := s.ints[s.In(0)]; ok {
-		out.Shape, out.Ranked = fixedType(sizes).Shape, true
-	} else if shape := s.Type(0).Shape; len(shape) == 1 && shape[0].Set && shape[0].Size < maxRank {
-		out.Shape, out.Ranked = make([]ir.Dim, shape[0].Size), true
-	}
-	return []Type{out}
+	return []Type{s.sizesType(0).withElem(out.Elem)}
 }
 
 // maxRank bounds the ranks that a damaged file can make inference allocate; no operator gives more axes than a few.

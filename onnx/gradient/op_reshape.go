@@ -20,15 +20,19 @@ func reshapeGradient(c *Context) error {
 // it means zero, and -1 takes what is left.
 func inferReshape(s *Site) []Type {
 	x := s.Type(0)
-	target, ok := s.ints[s.In(1)]
+	s.copySizes()
+	target, ok := s.sizes(s.In(1))
 	if !ok {
-		return []Type{{Elem: x.Elem}}
+		return []Type{s.sizesType(1).withElem(x.Elem)}
 	}
 	allowZero := ir.AttrInt(s.Node, "allowzero", 0) != 0
 	shape := make([]ir.Dim, len(target))
 	rest, copied := -1, map[int]bool{}
-	for i, n := range target {
+	for i, d := range target {
+		n := d.Size
 		switch {
+		case !d.Set:
+			shape[i] = d
 		case n > 0 || n == 0 && allowZero:
 			shape[i] = ir.Fixed(n)
 		case n == 0 && x.Ranked && i < len(x.Shape):
@@ -58,6 +62,13 @@ func left(x Type, shape []ir.Dim, rest int, copied map[int]bool) ir.Dim {
 	for i, d := range shape {
 		if i != rest && !copied[i] {
 			to = append(to, d)
+		}
+	}
+	for i := 0; i < len(to); i++ {
+		same := func(d ir.Dim) bool { return !to[i].Set && d.Same(to[i]) }
+		if k := slices.IndexFunc(from, same); k >= 0 {
+			from, to = slices.Delete(from, k, k+1), slices.Delete(to, i, i+1)
+			i--
 		}
 	}
 	below, ok := product(to)

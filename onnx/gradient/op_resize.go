@@ -153,7 +153,7 @@ func (s *Site) scaled(plan []resampling, places []int, scales []float32) bool {
 // fitted sets the scales for given sizes, or, where they are computed, for the sizes of y that the file states.
 func (s *Site) fitted(plan []resampling, places []int) bool {
 	x, y := s.Type(0), s.TypeOf(s.Out(0))
-	sizes, known := s.ints[s.In(3)]
+	sizes, known := s.sizes(s.In(3))
 	if known && len(sizes) != len(places) {
 		return false
 	}
@@ -161,7 +161,7 @@ func (s *Site) fitted(plan []resampling, places []int) bool {
 		r, want := &plan[axis], ir.Dim{}
 		switch {
 		case known:
-			want = ir.Dim{Size: sizes[i], Set: sizes[i] >= 0}
+			want = sizes[i]
 		case y.Ranked && len(y.Shape) == len(plan):
 			want = y.Shape[axis]
 		}
@@ -169,7 +169,7 @@ func (s *Site) fitted(plan []resampling, places []int) bool {
 		case want.Same(x.Shape[axis]):
 		case axis == 0 && len(plan) > 3 && !known && ir.AttrString(s.Node, "mode", "") != "nearest":
 			// ONNX Runtime does not interpolate along the first axis of images.
-		case !want.Set || !r.sized || r.in == 0 || max(r.in, want.Size) > maxIndices:
+		case !want.Set || want.Size < 0 || !r.sized || r.in == 0 || max(r.in, want.Size) > maxIndices:
 			return false
 		default:
 			r.out, r.scale = want.Size, float32(want.Size)/float32(r.in)
@@ -219,8 +219,8 @@ func inferResize(s *Site) []Type {
 			out.Shape[i] = ir.Dim{}
 		}
 	}
-	if sizes, ok := s.ints[s.In(3)]; ok && !known && len(sizes) == len(x.Shape) && ir.AttrString(s.Node, "keep_aspect_ratio_policy", "stretch") == "stretch" {
-		out.Shape = fixedType(sizes).Shape
+	if sizes := s.sizesType(3); !known && s.In(3) != "" && len(sizes.Shape) == len(x.Shape) && ir.AttrString(s.Node, "keep_aspect_ratio_policy", "stretch") == "stretch" {
+		out.Shape = sizes.Shape
 	}
 	return []Type{out}
 }

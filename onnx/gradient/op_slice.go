@@ -225,6 +225,7 @@ func inferSlice(s *Site) []Type {
 			}
 		}
 	}
+	s.sliceSizes(cut)
 	for axis, p := range cut {
 		shape[axis] = ir.Fixed(p.size())
 	}

@@ -44,10 +44,11 @@ type typing struct {
 	ints  map[string][]int64 // values of integer constants: shapes, axes
 
 	floats map[string][]float32 // values of float32 constants with at most one dimension: scales, factors
+	dims   map[string][]ir.Dim  // values of integer lists that the graph computes from shapes, where not all are numbers
 }
 
 func newTyping(m *onnxpb.ModelProto, rules Registry) *typing {
-	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}, floats: map[string][]float32{}}
+	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}, floats: map[string][]float32{}, dims: map[string][]ir.Dim{}}
 	for _, v := range m.Graph.GetInput() {
 		t.declare(v)
 	}
