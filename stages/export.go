@@ -91,7 +91,11 @@ func (e *Export) check(ctx context.Context, rc *pipeline.RunContext, b bundle, g
 	if err != nil {
 		return err
 	}
-	x := newSpace(b.Preprocess, b.Arch.Input).model(raw)
+	sp, err := newSpace(b.Preprocess, b.Arch.Input)
+	if err != nil {
+		return err
+	}
+	x := sp.model(raw)
 	logits, err := gorgonia.Forward(b.Arch, b.Params, x, e.ProbeRows)
 	if err != nil {
 		return err

@@ -80,54 +80,35 @@ func modelShape(layout string, shape []int) ([]int, error) {
 
 // space maps between raw values and model space.
 type space struct {
-	scale, shift []float64 // by channel, or one for all: model = raw*scale + shift
-	hwc          bool
-	channels     int
-	pixels       int // elements of one channel
+	from         []int // by place in model space: the place in the raw sample
+	scale, shift []float64
 }
 
-func newSpace(p lower.Preprocess, input []int) space {
-	s := space{hwc: p.Layout == "hwc", channels: 1, pixels: model.Size(input)}
-	if len(input) == 3 {
-		s.channels, s.pixels = input[0], input[1]*input[2]
-	}
-	at := func(v []float64, c int) float64 { return v[min(c, len(v)-1)] }
-	for c := range s.channels {
-		s.scale = append(s.scale, p.Scale/at(p.Std, c))
-		s.shift = append(s.shift, -at(p.Mean, c)/at(p.Std, c))
-	}
-	return s
+func newSpace(p lower.Preprocess, input []int) (space, error) {
+	from, scale, shift, err := p.Map(input)
+	return space{from, scale, shift}, err
 }
 
 // width is the number of elements of a sample.
-func (s space) width() int { return s.channels * s.pixels }
+func (s space) width() int { return len(s.from) }
 
 // model turns raw samples [n,...] into model space.
 func (s space) model(raw []float32) []float32 {
-	return s.each(raw, func(v float64, c int) float64 { return v*s.scale[c] + s.shift[c] }, false)
+	out := make([]float32, len(raw))
+	for base := 0; base < len(raw); base += s.width() {
+		for i, at := range s.from {
+			out[base+i] = float32(float64(raw[base+at])*s.scale[i] + s.shift[i])
+		}
+	}
+	return out
 }
 
 // raw turns samples in model space into raw values in the layout of the data set.
 func (s space) raw(x []float32) []float32 {
-	return s.each(x, func(v float64, c int) float64 { return (v - s.shift[c]) / s.scale[c] }, true)
-}
-
-func (s space) each(in []float32, f func(v float64, c int) float64, toRaw bool) []float32 {
-	out := make([]float32, len(in))
-	for base := 0; base < len(in); base += s.width() {
-		for c := range s.channels {
-			for p := range s.pixels {
-				first := base + c*s.pixels + p // channels first
-				other := first
-				if s.hwc {
-					other = base + p*s.channels + c
-				}
-				if toRaw {
-					out[other] = float32(f(float64(in[first]), c))
-				} else {
-					out[first] = float32(f(float64(in[other]), c))
-				}
-			}
+	out := make([]float32, len(x))
+	for base := 0; base < len(x); base += s.width() {
+		for i, at := range s.from {
+			out[base+at] = float32((float64(x[base+i]) - s.shift[i]) / s.scale[i])
 		}
 	}
 	return out

@@ -124,7 +124,11 @@ func (s *SGLD) start(ctx context.Context, rc *pipeline.RunContext, b bundle) (la
 			return c, fault.New(fault.Data, "data."+string(s.Data), "%d rows with %d values in all, want %d rows of %d values", rows.Len(), len(rows.X), s.Chains, b.Arch.Size()).
 				Do("take fewer chains or another data set")
 		}
-		copy(c.X, newSpace(b.Preprocess, b.Arch.Input).model(rows.X))
+		sp, err := newSpace(b.Preprocess, b.Arch.Input)
+		if err != nil {
+			return c, err
+		}
+		copy(c.X, sp.model(rows.X))
 	default:
 		return c, s.fromBuffer(rc, b, c, rng)
 	}
@@ -179,7 +183,10 @@ func (s *SGLD) sample(ctx context.Context, rc *pipeline.RunContext, b bundle, ch
 	if err != nil {
 		return err
 	}
-	sp := newSpace(b.Preprocess, b.Arch.Input)
+	sp, err := newSpace(b.Preprocess, b.Arch.Input)
+	if err != nil {
+		return err
+	}
 	st, err := sampler.Run(ctx, chains, func(step int, x []float32, _ []float64) error {
 		rc.Progress(int64(step), int64(cfg.Steps), "%d chains", len(chains.Keys))
 		if step%s.KeepEvery != 0 && step != cfg.Steps {

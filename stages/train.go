@@ -95,7 +95,10 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 	if err != nil {
 		return trainJob{}, err
 	}
-	sp := newSpace(pre, arch.Input)
+	sp, err := newSpace(pre, arch.Input)
+	if err != nil {
+		return trainJob{}, err
+	}
 	job := trainJob{seed: seed,
 		bundle: bundle{Arch: arch, Params: params, Preprocess: pre, Classes: info.Classes, Lo: info.Lo, Hi: info.Hi, Objective: t.Objective, Sampler: t.Sampler},
 		data:   train.Data{Dim: arch.Size(), Classes: arch.Classes}}
@@ -140,7 +143,7 @@ func (t *Train) design(stage string, info datasets.Info) (lower.Preprocess, mode
 	if err != nil {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+".network", "%v", err)
 	}
-	if err := pre.Check(arch); err != nil {
+	if err := pre.Check(arch.Input); err != nil {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+".preprocess", "%v", err)
 	}
 	for _, p := range t.Config.Lint(arch.Classes) {

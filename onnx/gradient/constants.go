@@ -22,6 +22,7 @@ func constants() Registry {
 		"GreaterOrEqual":    {Stops: true, Infer: inferCompare, Since: 12},
 		"HammingWindow":     {Stops: true, Infer: inferWindow, Since: 17},
 		"HannWindow":        {Stops: true, Infer: inferWindow, Since: 17},
+		"Hardmax":           {Stops: true, Infer: inferSame},
 		"IsInf":             {Stops: true, Infer: inferCompare, Since: 10},
 		"IsNaN":             {Stops: true, Infer: inferCompare, Since: 9},
 		"Less":              {Stops: true, Infer: inferCompare},

@@ -111,11 +111,16 @@ func dims(shape []ir.Dim) string {
 // Op adds a node and gives the name of its output.
 func (c *Context) Op(op string, inputs ...string) string { return c.OpWith(op, inputs) }
 
-// OpWith adds a node with attributes and gives the name of its output.
+// OpWith adds a node with attributes, unless the graph has one that computes the same, and gives the name of its output.
 func (c *Context) OpWith(op string, inputs []string, attrs ...*onnxpb.AttributeProto) string {
+	key := nodeKey(op, inputs, attrs)
+	if out, ok := c.walk.computed[key]; ok {
+		return out
+	}
 	out := c.g.Add(op, inputs, attrs...)
 	nodes := c.g.Model.Graph.Node
 	c.node(nodes[len(nodes)-1], nil)
+	c.walk.computed[key] = out
 	return out
 }
 
@@ -165,9 +170,18 @@ func (c *Context) Rank(name string) int {
 	return len(t.Shape)
 }
 
-// wantOpset fails where the operators that a gradient needs came later than the model's operator set.
+// wantOpset says that the operators which a gradient needs came with a version of the operator set. An older model is
+// raised to it, and the walk begins anew.
 func (c *Context) wantOpset(version int64, why string) {
 	if c.opset < version {
-		c.fail(fmt.Errorf("%s needs operator set %d, the model has %d: convert it with ONNX's version converter or export it anew", why, version, c.opset))
+		c.fail(&opsetError{version, fmt.Sprintf("%s needs operator set %d, the model has %d", why, version, c.opset)})
 	}
 }
+
+// opsetError says that the model's operator set is too old.
+type opsetError struct {
+	want int64
+	text string
+}
+
+func (e *opsetError) Error() string { return e.text }

@@ -1,9 +1,14 @@
 package gradient
 
 import (
+	"fmt"
 	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/jempipe/jempipe/onnx/ir"
+	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
 
 // The methods below write one operation in the form that the model's operator set knows.
@@ -92,11 +97,11 @@ func (c *Context) ReshapeLike(x, like string) string {
 	if sizes, ok := copyLeading(from, to); ok {
 		return c.Op("Reshape", x, c.List(sizes...))
 	}
-	return c.shapedLike(c.Op("Reshape", x, c.ShapeOf(like)), like)
+	return c.typedLike(c.Op("Reshape", x, c.ShapeOf(like)), like)
 }
 
-// shapedLike notes that a value has the shape of another one, where that follows from no constant.
-func (c *Context) shapedLike(name, like string) string {
+// typedLike notes that a value has the shape of another one, where that follows from no constant.
+func (c *Context) typedLike(name, like string) string {
 	c.types[name] = merge(c.types[like].withElem(c.types[name].Elem), c.types[name])
 	return name
 }
@@ -132,7 +137,7 @@ func (c *Context) fill(like string, v float64) string {
 	if t := c.types[like]; t.Ranked && len(t.Shape) == 0 {
 		return c.Scalar(like, v)
 	}
-	return c.shapedLike(c.ExpandLike(c.Scalar(like, v), like), like)
+	return c.typedLike(c.ExpandLike(c.Scalar(like, v), like), like)
 }
 
 // reduceTo sums a value over the axes along which an input was repeated when it was broadcast to the value's shape.
@@ -189,4 +194,18 @@ func sorted(axes []int64) []int64 {
 	out := slices.Clone(axes)
 	slices.Sort(out)
 	return out
+}
+
+// nodeKey tells two nodes apart that do not compute the same.
+func nodeKey(op string, inputs []string, attrs []*onnxpb.AttributeProto) string {
+	sorted := slices.SortedFunc(slices.Values(attrs), func(a, b *onnxpb.AttributeProto) int { return strings.Compare(a.GetName(), b.GetName()) })
+	key := fmt.Sprintf("%s %q", op, inputs)
+	for _, a := range sorted {
+		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(a)
+		if err != nil {
+			data = []byte(a.String())
+		}
+		key += string(data)
+	}
+	return key
 }

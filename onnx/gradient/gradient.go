@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jempipe/jempipe/onnx/convert"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
@@ -18,6 +19,7 @@ const minOpset = 7
 // node of the main graph. The sum over a batch of rows that do not influence each other has as its gradient the
 // gradient of each row.
 //
+// A model whose operator set is older than a gradient needs is raised to the set that it needs, see package convert.
 // The model is changed in place; on an error it is as before. The gradients are not graph outputs yet. An error names
 // the node and operator that cannot be differentiated.
 func Gradient(m *onnxpb.ModelProto, of string, wrt []string) (grads []string, err error) {
@@ -32,6 +34,27 @@ func (r Registry) Gradient(m *onnxpb.ModelProto, of string, wrt []string) (grads
 	if v := ir.Opset(m); v < minOpset {
 		return nil, fmt.Errorf("the model is written against operator set %d, gradients need %d or later: convert it with ONNX's version converter", v, minOpset)
 	}
+	work := m
+	for {
+		grads, err = r.attempt(work, of, wrt)
+		var old *opsetError
+		if !errors.As(err, &old) {
+			break
+		}
+		raised := ir.Clone(m)
+		if cerr := convert.Raise(raised, old.want); cerr != nil {
+			return nil, fmt.Errorf("%w, and the model cannot be raised to it: %w", err, cerr)
+		}
+		work = raised
+	}
+	if err == nil && work != m {
+		m.Graph, m.OpsetImport, m.IrVersion = work.Graph, work.OpsetImport, work.IrVersion
+	}
+	return grads, err
+}
+
+// attempt differentiates with the operator set that the model has.
+func (r Registry) attempt(m *onnxpb.ModelProto, of string, wrt []string) (grads []string, err error) {
 	nodes, inits := len(m.Graph.Node), len(m.Graph.Initializer)
 	defer func() {
 		if err != nil {
@@ -56,7 +79,8 @@ type walk struct {
 	depends map[string]bool // values that carry a gradient to a value of wrt
 	parts   map[string][]cotangent
 
-	constant map[string]bool // values that do not change between runs
+	constant map[string]bool   // values that do not change between runs
+	computed map[string]string // what a node computes to its output, see nodeKey
 }
 
 func newWalk(m *onnxpb.ModelProto, rules Registry, of string, wrt []string) (*walk, error) {
@@ -66,7 +90,7 @@ func newWalk(m *onnxpb.ModelProto, rules Registry, of string, wrt []string) (*wa
 	}
 	w := &walk{
 		g: g, typing: newTyping(m, rules), rules: rules, nodes: slices.Clone(m.Graph.Node),
-		makers: map[string]*onnxpb.NodeProto{}, wrt: map[string]bool{}, depends: map[string]bool{}, parts: map[string][]cotangent{}, constant: map[string]bool{},
+		makers: map[string]*onnxpb.NodeProto{}, wrt: map[string]bool{}, depends: map[string]bool{}, parts: map[string][]cotangent{}, constant: map[string]bool{}, computed: map[string]string{},
 	}
 	values := map[string]bool{}
 	for _, t := range m.Graph.Initializer {
@@ -81,6 +105,9 @@ func newWalk(m *onnxpb.ModelProto, rules Registry, of string, wrt []string) (*wa
 		}
 		for _, out := range n.Output {
 			values[out], w.makers[out] = true, n
+		}
+		if rule, _ := rules.rule(n); rule.Gradient != nil && len(n.Output) == 1 {
+			w.computed[nodeKey(n.OpType, n.Input, n.Attribute)] = n.Output[0]
 		}
 	}
 	if len(wrt) == 0 {
@@ -123,6 +150,9 @@ func (w *walk) run(of string, wrt []string) ([]string, error) {
 		sum, ok := sums[name]
 		if !ok {
 			sum = w.sum(c, name)
+		}
+		if !sum.exists() {
+			return nil, fmt.Errorf("value %q: no operator on the way from %q has given it a gradient", name, of)
 		}
 		if sum.uniform {
 			sum.name = c.fill(name, sum.value)

@@ -174,7 +174,6 @@ func TestErrors(t *testing.T) {
 		want    []string
 	}{
 		{"unknown operator", relu("Twirl"), "y", "x", []string{`node "the_node" (Twirl)`, "not supported", "export the model without it"}},
-		{"only its shapes are known", relu("Where"), "y", "x", []string{`node "the_node" (Where)`, "not supported"}},
 		{"no gradient", relu("Sign"), "y", "x", []string{`"y" has no gradient with respect to "x"`, `node "the_node" (Sign)`}},
 		{"integers", relu("Cast", ir.Int("to", int64(ir.Int64))), "y", "x", []string{`node "the_node" (Cast)`}},
 		{"not connected", relu("Relu"), "x", "y", []string{`"x" does not depend on "y"`}},
@@ -222,6 +221,19 @@ func TestRefusalOfARegistry(t *testing.T) {
 	})
 	_, err := rules.Gradient(m, "y", []string{"x"})
 	if err == nil || err.Error() != `node "e" (Exp): it cannot be differentiated: its table is missing` {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestOnlyShapesAreKnown(t *testing.T) {
+	rules := Standard()
+	rules["Exp"] = Rule{Infer: inferSame}
+	m := build(t, func(g *ir.Graph) {
+		must(t, g.Input("x", ir.Float32, ir.Fixed(2)))
+		g.AddNamed("e", "Exp", []string{"x"}, []string{"y"})
+	})
+	_, err := rules.Gradient(m, "y", []string{"x"})
+	if err == nil || !strings.Contains(err.Error(), `node "e" (Exp): the gradient of this operator is not supported`) {
 		t.Errorf("error %v", err)
 	}
 }

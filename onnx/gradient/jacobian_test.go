@@ -77,19 +77,30 @@ func runtimeOrSkip(t testing.TB) *ort.Runtime {
 	return r
 }
 
-// tested are the operators that cases were run for.
-var tested = map[string]bool{}
+// tested counts the cases that were run, by operator.
+var tested = map[string]int{}
 
-// TestMain fails a full run in which a rule was not compared with a numeric Jacobian.
+// TestMain fails a full run in which a rule was not compared with a numeric Jacobian, or in which the page of operators
+// turned out to be out of date.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	full := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""
-	if code == 0 && full && len(tested) > 0 {
+	full := flag.Lookup("test.count").Value.String() == "1"
+	for _, name := range []string{"test.run", "test.skip", "test.list", "test.fuzz", "test.bench"} {
+		full = full && flag.Lookup(name).Value.String() == ""
+	}
+	full = full && len(tested) > 0
+	if code == 0 && full {
 		for _, op := range Standard().Operators() {
-			if !tested[op] {
+			if tested[op] == 0 {
 				fmt.Printf("no Jacobian case for %s\n", op)
 				code = 1
 			}
+		}
+	}
+	if code == 0 {
+		if err := checkPage(full); err != nil {
+			fmt.Println(err)
+			code = 1
 		}
 	}
 	os.Exit(code)
@@ -99,7 +110,7 @@ func checkJacobian(t *testing.T, cases ...jacobianCase) {
 	t.Helper()
 	r := runtimeOrSkip(t)
 	for _, k := range cases {
-		tested[k.op] = true
+		tested[k.op]++
 		shape := k.outputShape(t, r)
 		for _, free := range []bool{false, true} {
 			if free && k.static {

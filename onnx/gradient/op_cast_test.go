@@ -25,3 +25,16 @@ func TestCastBetweenTypes(t *testing.T) {
 	})
 	equal(t, gradients(t, m, "y", []string{"x"}, []float32{3, -4})[0], 6, -8)
 }
+
+func TestCastLike(t *testing.T) {
+	like := func(g *ir.Graph, args []string) {
+		g.AddNamed("the_node", "CastLike", []string{args[0], "type"}, []string{"h"})
+		g.AddNamed("back", "Cast", []string{"h"}, []string{"y"}, ir.Int("to", int64(ir.Float64)))
+	}
+	double, single := ir.Float64Tensor("type", nil, []float64{1}), ir.Float32Tensor("type", nil, []float32{1})
+	shapes := [][]int64{{2, 3}}
+	checkJacobian(t,
+		jacobianCase{op: "CastLike", name: "same type", shapes: shapes, build: like, tensors: []*onnxpb.TensorProto{double}, opset: 15},
+		jacobianCase{op: "CastLike", name: "narrower", shapes: shapes, build: like, tensors: []*onnxpb.TensorProto{single}},
+	)
+}

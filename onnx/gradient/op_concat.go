@@ -45,13 +45,12 @@ func (c *Context) unconcatDynamic(axis int64) {
 		sizes[i] = c.sizeOf(in, axis)
 	}
 	split := c.OpWith("Concat", sizes, ir.Int("axis", 0))
-	for i, part := range c.outputs(len(sizes), "Split", []string{c.Grad(0), split}, ir.Int("axis", axis)) {
+	for i, part := range c.outputs("Split", []string{c.Grad(0), split}, len(sizes), ir.Int("axis", axis)) {
 		c.SetGrad(i, part)
 	}
 }
 
 func inferConcat(s *Site) []Type {
-	s.concatSizes()
 	first := s.Type(0)
 	axis, ok := first.Axis(ir.AttrInt(s.Node, "axis", 1))
 	if !ok {

@@ -27,18 +27,6 @@ func inferConstant(s *Site) []Type {
 	return []Type{{}}
 }
 
-// constantInts gives the values of an integer Constant node.
-func constantInts(n *onnxpb.NodeProto) ([]int64, bool) {
-	if a := ir.Attr(n, "value"); a.GetT() != nil {
-		values, err := ir.Int64s(a.GetT())
-		return values, err == nil
-	}
-	if a := ir.Attr(n, "value_ints"); a != nil {
-		return a.GetInts(), true
-	}
-	return nil, false
-}
-
 // constantFloats gives the values of a float32 Constant node with at most one dimension.
 func constantFloats(n *onnxpb.NodeProto) ([]float32, bool) {
 	if a := ir.Attr(n, "value"); a.GetT() != nil {
@@ -52,11 +40,11 @@ func constantFloats(n *onnxpb.NodeProto) ([]float32, bool) {
 }
 
 func inferShape(s *Site) []Type {
-	s.shapeSizes()
-	if dims, ok := s.sizes(s.Out(0)); ok {
-		return []Type{{ir.Int64, ir.FixedDims(int64(len(dims))), true}}
+	x := s.Type(0)
+	if !x.Ranked || ir.Attr(s.Node, "start") != nil || ir.Attr(s.Node, "end") != nil {
+		return []Type{{ir.Int64, make([]ir.Dim, 1), true}}
 	}
-	return []Type{{ir.Int64, make([]ir.Dim, 1), true}}
+	return []Type{{ir.Int64, ir.FixedDims(int64(len(x.Shape))), true}}
 }
 
 func inferSize(*Site) []Type { return []Type{{ir.Int64, nil, true}} }
@@ -66,11 +54,22 @@ func inferConstantOfShape(s *Site) []Type {
 	if a := ir.Attr(s.Node, "value"); a.GetT() != nil {
 		out.Elem = a.GetT().GetDataType()
 	}
-	return []Type{s.sizesType(0).withElem(out.Elem)}
+	return []Type{s.shapeFrom(0).withElem(out.Elem)}
 }
 
 // maxRank bounds the ranks that a damaged file can make inference allocate; no operator gives more axes than a few.
 const maxRank = 64
+
+// shapeFrom is the shape that an input states; where it is computed, the number of dimensions may still be known.
+func (s *Site) shapeFrom(input int) Type {
+	if t, ok := s.target(s.In(input)); ok {
+		return t
+	}
+	if shape := s.Type(input).Shape; len(shape) == 1 && shape[0].Set && shape[0].Size <= maxRank {
+		return Type{Shape: make([]ir.Dim, shape[0].Size), Ranked: true}
+	}
+	return Type{}
+}
 
 // fixedType is a shape given by numbers; a negative one is not known.
 func fixedType(sizes []int64) Type {

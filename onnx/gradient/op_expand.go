@@ -7,5 +7,5 @@ func expandGradient(c *Context) error {
 }
 
 func inferExpand(s *Site) []Type {
-	return []Type{broadcast(s.Type(0), s.sizesType(1))}
+	return []Type{broadcast(s.Type(0), s.shapeFrom(1))}
 }

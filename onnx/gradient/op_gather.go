@@ -91,7 +91,6 @@ func distinct(index []int64) bool {
 }
 
 func inferGather(s *Site) []Type {
-	s.gatherSizes()
 	x, index := s.Type(0), s.Type(1)
 	axis, ok := x.Axis(ir.AttrInt(s.Node, "axis", 0))
 	if !ok || !index.Ranked {

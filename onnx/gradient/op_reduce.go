@@ -1,6 +1,9 @@
 package gradient
 
-import "github.com/jempipe/jempipe/onnx/ir"
+import (
+	"github.com/jempipe/jempipe/onnx/ir"
+	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
+)
 
 // reduction is what a Reduce operator sums over.
 type reduction struct {
@@ -52,6 +55,68 @@ func (c *Context) unreduced(r reduction, name string) string {
 		return c.Unsqueeze(name, axes)
 	}
 	return name // all axes of a value of unknown rank: a scalar, which broadcasts to any shape
+}
+
+// reduceAlong applies a Reduce operator over the axes that the node reduces, and keeps these with size 1.
+func (c *Context) reduceAlong(op string, r reduction, x string) string {
+	if r.none {
+		return x
+	}
+	if r.known {
+		return c.reduceWith(op, x, sorted(r.axes), true)
+	}
+	axes, _, known := c.Ints("axes", 1)
+	switch {
+	case !known:
+		noop := ir.AttrInt(c.Node, "noop_with_empty_axes", 0)
+		return c.OpWith(op, []string{x, c.In(1)}, ir.Int("keepdims", 1), ir.Int("noop_with_empty_axes", noop))
+	case len(axes) == 0:
+		return c.OpWith(op, []string{x}, ir.Int("keepdims", 1))
+	}
+	return c.reduceWith(op, x, axes, true)
+}
+
+// reduceWith applies a Reduce operator over axes. All of them but ReduceSum take the axes as an attribute up to operator
+// set 17.
+func (c *Context) reduceWith(op, x string, axes []int64, keep bool) string {
+	if op == "ReduceSum" {
+		return c.ReduceSum(x, axes, keep)
+	}
+	if c.opset < 18 {
+		return c.OpWith(op, []string{x}, ir.Ints("axes", axes...), ir.Int("keepdims", bit(keep)))
+	}
+	return c.OpWith(op, []string{x, c.List(axes...)}, ir.Int("keepdims", bit(keep)))
+}
+
+// signs is -1, 0 or 1 for each element.
+func (c *Context) signs(x string) string {
+	if c.opset >= 9 {
+		return c.Op("Sign", x)
+	}
+	zero := c.Scalar(x, 0)
+	return c.Op("Sub", c.castLike(c.Op("Greater", x, zero), x), c.castLike(c.Op("Less", x, zero), x))
+}
+
+// keepWhere is v where a condition holds and 0 elsewhere.
+func (c *Context) keepWhere(cond, v string) string {
+	if c.opset >= 9 {
+		return c.Op("Where", cond, v, c.Scalar(v, 0))
+	}
+	return c.Op("Mul", v, c.castLike(cond, v))
+}
+
+// atLeastTiny keeps a norm, which is not negative, off 0. The bound is the square root of the smallest normal number:
+// the squares behind a smaller norm are lost anyway.
+func (c *Context) atLeastTiny(norm string) string {
+	c.wantOpset(8, "bounding a norm from below")
+	tiny := 1e-19
+	switch c.types[norm].Elem {
+	case ir.Float64:
+		tiny = 1e-154
+	case int32(onnxpb.TensorProto_FLOAT16):
+		tiny = 0x1p-10
+	}
+	return c.Op("Max", norm, c.Scalar(norm, tiny))
 }
 
 func inferReduce(s *Site) []Type {

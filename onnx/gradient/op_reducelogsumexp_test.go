@@ -2,4 +2,4 @@ package gradient
 
 import "testing"
 
-func TestReduceLogSumExp(t *testing.T) { checkReduction(t, "ReduceLogSumExp", false) }
+func TestReduceLogSumExp(t *testing.T) { checkReduction(t, "ReduceLogSumExp", nil) }

@@ -1,20 +1,28 @@
 package gradient
 
-import "errors"
-
 // reduceMaxGradient: the largest element of x gets dy; elements that share the maximum share dy equally.
-func reduceMaxGradient(c *Context) error {
+func reduceMaxGradient(c *Context) error { return reduceExtremeGradient(c, "Less") }
+
+// reduceMinGradient: the smallest element of x gets dy; elements that share the minimum share dy equally.
+func reduceMinGradient(c *Context) error { return reduceExtremeGradient(c, "Greater") }
+
+// reduceExtremeGradient passes dy to the elements that y was taken from; for the others the comparison beaten(x, y)
+// holds.
+func reduceExtremeGradient(c *Context, beaten string) error {
 	r := c.reduction()
-	c.wantOpset(11, "comparing floating-point values for equality")
-	if !r.known {
-		return errors.New("its axes or the rank of its input are not known: run ONNX shape inference on the model first")
-	}
 	if r.none {
 		c.SetGrad(0, c.Grad(0))
 		return nil
 	}
-	winners := c.castLike(c.Op("Equal", c.In(0), c.unreduced(r, c.Out(0))), c.In(0))
-	share := c.Op("Div", c.unreduced(r, c.Grad(0)), c.ReduceSum(winners, sorted(r.axes), true))
+	x, y := c.In(0), c.unreduced(r, c.Out(0))
+	var won string
+	if c.opset >= 11 {
+		won = c.Op("Equal", x, y)
+	} else { // Equal was for integers only
+		won = c.Op("Not", c.Op(beaten, x, y))
+	}
+	winners := c.castLike(won, x)
+	share := c.Op("Div", c.unreduced(r, c.Grad(0)), c.reduceAlong("ReduceSum", r, winners))
 	c.SetGrad(0, c.Op("Mul", winners, share))
 	return nil
 }

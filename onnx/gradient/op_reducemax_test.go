@@ -2,4 +2,4 @@ package gradient
 
 import "testing"
 
-func TestReduceMax(t *testing.T) { checkReduction(t, "ReduceMax", false) }
+func TestReduceMax(t *testing.T) { checkReduction(t, "ReduceMax", scattered()) }

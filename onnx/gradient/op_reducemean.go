@@ -10,6 +10,10 @@ func reduceMeanGradient(c *Context) error {
 			c.SetUniform(0, v/float64(n))
 			return nil
 		}
+		if r.none {
+			c.SetGrad(0, c.Grad(0))
+			return nil
+		}
 		c.SetGrad(0, c.ExpandLike(c.Scale(c.unreduced(r, c.Grad(0)), 1/float64(n)), c.In(0)))
 		return nil
 	}

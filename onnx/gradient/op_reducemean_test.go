@@ -2,4 +2,4 @@ package gradient
 
 import "testing"
 
-func TestReduceMean(t *testing.T) { checkReduction(t, "ReduceMean", false) }
+func TestReduceMean(t *testing.T) { checkReduction(t, "ReduceMean", nil) }

@@ -6,6 +6,11 @@ func reduceSumGradient(c *Context) error {
 		c.SetUniform(0, v)
 		return nil
 	}
-	c.SetGrad(0, c.ExpandLike(c.unreduced(c.reduction(), c.Grad(0)), c.In(0)))
+	r := c.reduction()
+	if r.none {
+		c.SetGrad(0, c.Grad(0))
+		return nil
+	}
+	c.SetGrad(0, c.ExpandLike(c.unreduced(r, c.Grad(0)), c.In(0)))
 	return nil
 }

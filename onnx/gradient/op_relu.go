@@ -3,11 +3,20 @@ package gradient
 // reluGradient: y = max(x, 0), so x gets dy where y > 0, else 0. At x = 0, where there is no derivative, 0 is taken.
 // The output decides, not the input, so that ONNX Runtime may still fuse the operator with the convolution before it.
 func reluGradient(c *Context) error {
-	c.SetGrad(0, c.Op("Mul", c.Grad(0), c.positive(c.Out(0))))
+	c.multiplied(c.positive(c.Out(0)))
 	return nil
 }
 
-// positive is 1 where a value is above 0, else 0.
-func (c *Context) positive(x string) string {
-	return c.castLike(c.Op("Greater", x, c.Scalar(x, 0)), x)
+// thresholdedReluGradient: y = x for x > alpha, else 0, so x gets dy where x > alpha. Where alpha is not negative, that
+// is where y > 0.
+func thresholdedReluGradient(c *Context) error {
+	alpha := c.float("alpha", 1)
+	mask := ""
+	if alpha >= 0 {
+		mask = c.positive(c.Out(0))
+	} else {
+		mask = c.between(c.In(0), c.Scalar(c.In(0), alpha), "")
+	}
+	c.multiplied(mask)
+	return nil
 }

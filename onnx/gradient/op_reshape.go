@@ -16,28 +16,24 @@ func reshapeGradient(c *Context) error {
 	return nil
 }
 
-// inferReshape follows a constant target shape: 0 copies the size of the axis at its place, unless allowzero says that
-// it means zero, and -1 takes what is left.
+// inferReshape follows a target shape that is known, or worked out from other shapes: 0 copies the size of the axis at
+// its place, unless allowzero says that it means zero, and -1 takes what is left.
 func inferReshape(s *Site) []Type {
 	x := s.Type(0)
-	s.copySizes()
-	target, ok := s.sizes(s.In(1))
+	target, ok := s.dims[s.In(1)]
 	if !ok {
-		return []Type{s.sizesType(1).withElem(x.Elem)}
+		return []Type{s.shapeFrom(1).withElem(x.Elem)}
 	}
 	allowZero := ir.AttrInt(s.Node, "allowzero", 0) != 0
 	shape := make([]ir.Dim, len(target))
 	rest, copied := -1, map[int]bool{}
 	for i, d := range target {
-		n := d.Size
 		switch {
-		case !d.Set:
+		case !d.Set || d.Size > 0 || d.Size == 0 && allowZero:
 			shape[i] = d
-		case n > 0 || n == 0 && allowZero:
-			shape[i] = ir.Fixed(n)
-		case n == 0 && x.Ranked && i < len(x.Shape):
+		case d.Size == 0 && x.Ranked && i < len(x.Shape):
 			shape[i], copied[i] = x.Shape[i], true
-		case n < 0:
+		case d.Size < 0:
 			rest = i
 		}
 	}
@@ -47,8 +43,8 @@ func inferReshape(s *Site) []Type {
 	return []Type{{Elem: x.Elem, Shape: shape, Ranked: true}}
 }
 
-// left is the size of the axis marked -1: the source's size over the others'. Axes that were copied cancel, so they
-// need not be known; and a single unknown axis of the source is the result where all others cancel.
+// left is the size of the axis marked -1: the source's size over the others'. Axes that both have cancel, so they need
+// not be known; and a single unknown axis of the source is the result where all others cancel.
 func left(x Type, shape []ir.Dim, rest int, copied map[int]bool) ir.Dim {
 	if !x.Ranked {
 		return ir.Dim{}
@@ -64,13 +60,13 @@ func left(x Type, shape []ir.Dim, rest int, copied map[int]bool) ir.Dim {
 			to = append(to, d)
 		}
 	}
-	for i := 0; i < len(to); i++ {
-		same := func(d ir.Dim) bool { return !to[i].Set && d.Same(to[i]) }
-		if k := slices.IndexFunc(from, same); k >= 0 {
-			from, to = slices.Delete(from, k, k+1), slices.Delete(to, i, i+1)
-			i--
+	to = slices.DeleteFunc(to, func(d ir.Dim) bool {
+		at := slices.IndexFunc(from, func(f ir.Dim) bool { return !d.Set && d.Same(f) })
+		if at >= 0 {
+			from = slices.Delete(from, at, at+1)
 		}
-	}
+		return at >= 0
+	})
 	below, ok := product(to)
 	if !ok || below == 0 {
 		return ir.Dim{}

@@ -172,7 +172,7 @@ func (s *Site) scaled(plan []resampling, places []int, scales []float32) bool {
 // fitted sets the scales for given sizes, or, where they are computed, for the sizes of y that the file states.
 func (s *Site) fitted(plan []resampling, places []int) bool {
 	x, y := s.Type(0), s.TypeOf(s.Out(0))
-	sizes, known := s.sizes(s.In(3))
+	sizes, known := s.dims[s.In(3)]
 	if known && len(sizes) != len(places) {
 		return false
 	}
@@ -241,7 +241,7 @@ func inferResize(s *Site) []Type {
 			out.Shape[i] = ir.Dim{}
 		}
 	}
-	if sizes := s.sizesType(3); !known && s.In(3) != "" && len(sizes.Shape) == len(x.Shape) && ir.AttrString(s.Node, "keep_aspect_ratio_policy", "stretch") == "stretch" {
+	if sizes := s.shapeFrom(3); !known && s.In(3) != "" && len(sizes.Shape) == len(x.Shape) && ir.AttrString(s.Node, "keep_aspect_ratio_policy", "stretch") == "stretch" {
 		out.Shape = sizes.Shape
 	}
 	return []Type{out}

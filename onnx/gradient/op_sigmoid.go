@@ -4,6 +4,6 @@ package gradient
 func sigmoidGradient(c *Context) error {
 	y := c.Out(0)
 	slope := c.Op("Mul", y, c.Op("Sub", c.Scalar(y, 1), y))
-	c.SetGrad(0, c.Op("Mul", c.Grad(0), slope))
+	c.multiplied(slope)
 	return nil
 }

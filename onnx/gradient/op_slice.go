@@ -225,7 +225,6 @@ func inferSlice(s *Site) []Type {
 			}
 		}
 	}
-	s.sliceSizes(cut)
 	for axis, p := range cut {
 		shape[axis] = ir.Fixed(p.size())
 	}

@@ -2,6 +2,6 @@ package gradient
 
 // sqrtGradient: y = sqrt(x), so x gets dy / (2 y); infinite at 0.
 func sqrtGradient(c *Context) error {
-	c.SetGrad(0, c.Op("Div", c.Scale(c.Grad(0), 0.5), c.Out(0)))
+	c.divided(0.5, c.Out(0))
 	return nil
 }

@@ -13,7 +13,6 @@ func squeezeGradient(c *Context) error { return reshapeGradient(c) }
 func unsqueezeGradient(c *Context) error { return reshapeGradient(c) }
 
 func inferSqueeze(s *Site) []Type {
-	s.copySizes()
 	x := s.Type(0)
 	axes, given, known := s.Ints("axes", 1)
 	if !x.Ranked || !known || !given && slices.ContainsFunc(x.Shape, func(d ir.Dim) bool { return !d.Set }) {
@@ -37,7 +36,6 @@ func inferSqueeze(s *Site) []Type {
 }
 
 func inferUnsqueeze(s *Site) []Type {
-	s.copySizes()
 	x := s.Type(0)
 	axes, given, known := s.Ints("axes", 1)
 	if !x.Ranked || !known || !given {

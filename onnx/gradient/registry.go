@@ -24,6 +24,8 @@ type Rule struct {
 	// Since is the version of the operator set that introduced the operator, where that is later than the first that
 	// can be differentiated.
 	Since int64
+	// Until is the last version that has the operator, where a later one dropped it.
+	Until int64
 }
 
 // Registry holds the rules by operator name; those of other domains than ONNX's own as "domain.Name".

@@ -1,7 +1,6 @@
 package gradient
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/jempipe/jempipe/onnx/ir"
@@ -269,15 +268,4 @@ func (c *Context) again(x string) string {
 	in := slices.Clone(c.Node.Input)
 	in[0] = x
 	return c.OpWith(c.Node.OpType, in, c.Node.Attribute...)
-}
-
-// outputs adds a node with several outputs and gives their names.
-func (c *Context) outputs(n int, op string, inputs []string, attrs ...*onnxpb.AttributeProto) []string {
-	name := c.g.Unique(fmt.Sprintf("grad/%s/%s", scopeName(c.Node), op))
-	out := make([]string, n)
-	for i := range out {
-		out[i] = c.g.Unique(fmt.Sprintf("%s_%d", name, i))
-	}
-	c.node(c.g.AddNamed(name, op, inputs, out, attrs...), nil)
-	return out
 }

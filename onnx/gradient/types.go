@@ -41,14 +41,17 @@ type typing struct {
 	rules Registry
 	opset int64
 	types map[string]Type
-	ints  map[string][]int64 // values of integer constants: shapes, axes
+	ints  map[string][]int64  // integers that are known: shapes, axes
+	dims  map[string][]ir.Dim // the same, with a name for each number that only the running graph knows
 
 	floats map[string][]float32 // values of float32 constants with at most one dimension: scales, factors
-	dims   map[string][]ir.Dim  // values of integer lists that the graph computes from shapes, where not all are numbers
 }
 
+// Types gives what can be told of the values of the main graph without running it.
+func Types(m *onnxpb.ModelProto) map[string]Type { return newTyping(m, Standard()).types }
+
 func newTyping(m *onnxpb.ModelProto, rules Registry) *typing {
-	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}, floats: map[string][]float32{}, dims: map[string][]ir.Dim{}}
+	t := &typing{rules: rules, opset: ir.Opset(m), types: map[string]Type{}, ints: map[string][]int64{}, dims: map[string][]ir.Dim{}, floats: map[string][]float32{}}
 	for _, v := range m.Graph.GetInput() {
 		t.declare(v)
 	}
@@ -76,7 +79,7 @@ func (t *typing) declare(v *onnxpb.ValueInfoProto) {
 func (t *typing) constant(name string, c *onnxpb.TensorProto) {
 	t.set(name, tensorType(c))
 	if values, err := ir.Int64s(c); err == nil {
-		t.ints[name] = values
+		t.setDims(name, ir.FixedDims(values...))
 	}
 	if len(c.GetDims()) <= 1 {
 		if values, err := ir.Float32s(c); err == nil {
@@ -123,10 +126,8 @@ func (t *typing) node(n *onnxpb.NodeProto, declared map[string]Type) {
 		}
 		t.set(name, merge(typ, declared[name]))
 	}
+	t.fold(s)
 	if n.GetOpType() == "Constant" && len(n.GetOutput()) == 1 {
-		if values, ok := constantInts(n); ok {
-			t.ints[n.GetOutput()[0]] = values
-		}
 		if values, ok := constantFloats(n); ok {
 			t.floats[n.GetOutput()[0]] = values
 		}

@@ -183,6 +183,54 @@ func (g *Graph) Rename(from, to string) error {
 	return nil
 }
 
+// Vacate gives the value of a name, if there is one, another name, and says which: an output of a node, a graph input
+// or a constant.
+func (g *Graph) Vacate(name string) string {
+	if !g.values[name] {
+		return name
+	}
+	to := g.Unique(name)
+	renameIn(g.Model.Graph, name, to, true)
+	for _, v := range g.Model.Graph.Input {
+		if v.Name == name {
+			v.Name = to
+		}
+	}
+	for _, t := range g.Model.Graph.Initializer {
+		if t.Name == name {
+			t.Name = to
+		}
+	}
+	for key, known := range g.consts {
+		if known == name {
+			g.consts[key] = to
+		}
+	}
+	g.take(to)
+	delete(g.values, name)
+	delete(g.taken, name)
+	return to
+}
+
+// Redirect makes everything that reads a value read another one.
+func (g *Graph) Redirect(from, to string) {
+	for _, n := range g.Model.Graph.Node {
+		for i, in := range n.Input {
+			if in == from {
+				n.Input[i] = to
+			}
+		}
+		for _, sub := range Subgraphs(n) {
+			renameIn(sub, from, to, false)
+		}
+	}
+	for _, v := range g.Model.Graph.Output {
+		if v.Name == from {
+			v.Name = to
+		}
+	}
+}
+
 // renameIn renames uses, and definitions in the graph that owns the value. A subgraph that defines the name itself
 // hides the outer value and is left alone.
 func renameIn(pb *onnxpb.GraphProto, from, to string, owner bool) {

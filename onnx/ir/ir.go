@@ -12,14 +12,18 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
 
+// maxDepth bounds how deep messages nest, subgraphs above all. It is the limit of the readers of other tools, and
+// keeps what walks a model from running out of stack.
+const maxDepth = 100
+
 // Load decodes an ONNX model. Fields that are not known here are kept and written again by Marshal. The model is
-// decoded, not checked: see Check.
+// decoded, not checked: see Check. Values of tensors in other files are left there: see LoadFile.
 func Load(data []byte) (*onnxpb.ModelProto, error) {
 	if len(data) == 0 {
 		return nil, errors.New("not an ONNX model: the file is empty")
 	}
 	m := &onnxpb.ModelProto{}
-	if err := proto.Unmarshal(data, m); err != nil {
+	if err := (proto.UnmarshalOptions{RecursionLimit: maxDepth}).Unmarshal(data, m); err != nil {
 		return nil, fmt.Errorf("not an ONNX model: %w", err)
 	}
 	if m.Graph == nil {
@@ -28,7 +32,8 @@ func Load(data []byte) (*onnxpb.ModelProto, error) {
 	return m, nil
 }
 
-// LoadFile decodes the ONNX model in a file. Errors name the file.
+// LoadFile decodes the ONNX model in a file and reads the values of tensors that are stored in other files of its
+// folder. Errors name the file.
 func LoadFile(path string) (*onnxpb.ModelProto, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -38,14 +43,16 @@ func LoadFile(path string) (*onnxpb.ModelProto, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	if err := readExternal(m, path); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	return m, nil
 }
 
 // Marshal encodes a model; equal models give equal bytes. The format cannot hold more than 2 GiB.
 func Marshal(m *onnxpb.ModelProto) ([]byte, error) {
-	const limit = 1<<31 - 1
-	if n := proto.Size(m); n > limit {
-		return nil, fmt.Errorf("the model takes %d bytes, an ONNX file holds at most %d", n, limit)
+	if n := proto.Size(m); n > maxBytes {
+		return nil, fmt.Errorf("the model takes %d bytes, an ONNX file holds at most %d", n, maxBytes)
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }

@@ -74,65 +74,6 @@ func ScalarTensor(name string, elem int32, v float64) (*onnxpb.TensorProto, erro
 // ElemName is the format's name of an element type.
 func ElemName(elem int32) string { return onnxpb.TensorProto_DataType(elem).String() }
 
-// Int64s decodes a constant of type int64 with any number of dimensions, row-major.
-func Int64s(t *onnxpb.TensorProto) ([]int64, error) {
-	if err := wantElem(t, Int64); err != nil {
-		return nil, err
-	}
-	out := slices.Clone(t.GetInt64Data())
-	if raw, ok := rawValues(t, 8); ok {
-		out = make([]int64, len(raw)/8)
-		for i := range out {
-			out[i] = int64(binary.LittleEndian.Uint64(raw[8*i:]))
-		}
-	}
-	return out, wantCount(t, len(out))
-}
-
-// Float32s decodes a constant of type float32 with any number of dimensions, row-major.
-func Float32s(t *onnxpb.TensorProto) ([]float32, error) {
-	if err := wantElem(t, Float32); err != nil {
-		return nil, err
-	}
-	out := slices.Clone(t.GetFloatData())
-	if raw, ok := rawValues(t, 4); ok {
-		out = make([]float32, len(raw)/4)
-		for i := range out {
-			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		}
-	}
-	return out, wantCount(t, len(out))
-}
-
-func wantElem(t *onnxpb.TensorProto, elem int32) error {
-	if t.GetDataType() != elem {
-		return fmt.Errorf("tensor %q has element type %s, want %s", t.GetName(), ElemName(t.GetDataType()), ElemName(elem))
-	}
-	if t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
-		return fmt.Errorf("tensor %q is stored in another file: save the model with its weights inside", t.GetName())
-	}
-	return nil
-}
-
-func rawValues(t *onnxpb.TensorProto, width int) ([]byte, bool) {
-	raw := t.GetRawData()
-	return raw, len(raw) > 0 && len(raw)%width == 0
-}
-
-func wantCount(t *onnxpb.TensorProto, got int) error {
-	want := int64(1)
-	for _, d := range t.GetDims() {
-		if d < 0 || d > 0 && want > math.MaxInt32/d {
-			return fmt.Errorf("tensor %q has dimensions %v", t.GetName(), t.GetDims())
-		}
-		want *= d
-	}
-	if int64(got) != want {
-		return fmt.Errorf("tensor %q has dimensions %v, so %d values, found %d", t.GetName(), t.GetDims(), want, got)
-	}
-	return nil
-}
-
 // brainBits rounds to bfloat16, the upper half of a float32, ties to even.
 func brainBits(v float64) uint16 {
 	b := math.Float32bits(float32(v))

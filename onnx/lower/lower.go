@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jempipe/jempipe/model"
-	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
@@ -31,7 +30,7 @@ const (
 	OutputScore      = "score"
 	OutputLogDensity = "logdensity"
 	ModelX           = "x_model"
-	logSumExp        = "logsumexp"
+	LogSumExp        = "logsumexp"
 )
 
 // Options say what is built around the network.
@@ -49,7 +48,9 @@ func Classifier(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, er
 	if err != nil {
 		return nil, err
 	}
-	b.energy()
+	if err := AddEnergy(b.g); err != nil {
+		return nil, err
+	}
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputEnergy)
 	if i := a.Features(); i >= 0 {
@@ -68,10 +69,12 @@ func Score(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) 
 	if err != nil {
 		return nil, err
 	}
-	b.energy()
+	if err := AddEnergy(b.g); err != nil {
+		return nil, err
+	}
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputEnergy)
-	if err := b.score(logSumExp); err != nil {
+	if err := b.score(LogSumExp); err != nil {
 		return nil, err
 	}
 	return b.finish()
@@ -122,11 +125,14 @@ func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder,
 	if err := b.inputs(specs, p, target); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, ModelX, logSumExp} {
+	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, LogSumExp} {
 		g.Unique(name) // so that no layer takes it
 	}
-	if err := b.preprocess(); err != nil {
-		return nil, fmt.Errorf("model %s: preprocessing: %w", a.Name, err)
+	b.modelX = InputX
+	if p := o.Preprocess; p != nil {
+		if b.modelX, err = p.Add(g, InputX, a.Input, ModelX); err != nil {
+			return nil, fmt.Errorf("model %s: preprocessing: %w", a.Name, err)
+		}
 	}
 	return b, b.layers()
 }
@@ -164,24 +170,25 @@ func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error
 	return nil
 }
 
-func (b *builder) energy() {
-	b.g.AddNamed(logSumExp, "ReduceLogSumExp", []string{OutputLogits}, []string{logSumExp}, ir.Ints("axes", 1), ir.Int("keepdims", 0))
-	b.g.AddNamed(OutputEnergy, "Neg", []string{logSumExp}, []string{OutputEnergy})
+// AddEnergy adds energy [N] = -logsumexp(logits) to a graph that has logits [N, K], and the value logsumexp [N].
+func AddEnergy(g *ir.Graph) error {
+	lse, err := reduce(g, "ReduceLogSumExp", OutputLogits)
+	if err != nil {
+		return err
+	}
+	if err := g.Rename(lse, LogSumExp); err != nil {
+		return err
+	}
+	g.Model.Graph.Node[len(g.Model.Graph.Node)-1].Name = LogSumExp
+	g.AddNamed(OutputEnergy, "Neg", []string{LogSumExp}, []string{OutputEnergy})
+	return nil
 }
 
 // score adds the gradient of the sum of a log density over the rows, which is that of each row.
 func (b *builder) score(of string) error {
-	grads, err := gradient.Gradient(b.g.Model, of, []string{b.modelX})
-	if err != nil {
+	if err := AddGradient(b.g.Model, of, b.modelX, OutputScore, rows(b.arch.Input)...); err != nil {
 		return fmt.Errorf("model %s: %w", b.arch.Name, err)
 	}
-	if b.g, err = ir.NewGraph(b.g.Model); err != nil {
-		return err
-	}
-	if err := b.g.Rename(grads[0], OutputScore); err != nil {
-		return err
-	}
-	b.output(OutputScore, b.arch.Input...)
 	return nil
 }
 

@@ -9,34 +9,38 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir"
 )
 
-// Preprocess is the map from raw values to model space, built into the graph: model = (raw scale - mean) / std, then
-// the layout of the network's input.
+// Preprocess is the map from raw values to model space, built into the graph: model = (raw scale - mean) / std, in the
+// layout of the network's input.
 type Preprocess struct {
 	Scale float64 `json:"scale"`
 	// Mean and Std have one number, or one a channel; for a flat sample of a flat network one a value.
 	Mean []float64 `json:"mean"`
 	Std  []float64 `json:"std"`
 	// Layout says what the axes of a raw sample are: hw, hwc, chw or flat. Empty: chw where the sample has the
-	// network's shape, else what the number of axes says: 1 flat, 2 hw, 3 hwc. A network with a flat input takes the
-	// values in the order of the raw sample, whatever the layout; flat takes them so from a sample of any shape.
+	// network's shape, else what the number of axes says: 1 flat, 2 hw, 3 hwc. flat takes the values in their order from a
+	// sample of any shape.
 	Layout      string `json:"layout"`
 	SampleShape []int  `json:"sample_shape"` // shape of one raw sample
+	// InputLayout is that of the network's input: chw or hwc. Empty: chw where it has three axes; otherwise the network
+	// takes the values in the order of the raw sample. A network with a flat input may state in which order it wants them.
+	InputLayout string `json:"input_layout,omitempty"`
 }
 
 // image is a raw sample read by its layout.
 type image struct {
 	layout  string
-	c, h, w int // flat: those of the network's input; a flat network has c values of size 1 by 1
+	input   string // layout of the network's input; empty: the raw order
+	c, h, w int    // flat: those of the network's input; a flat network has c values of size 1 by 1
 }
 
-// Check says whether raw samples of this shape can become inputs of the network.
-func (p *Preprocess) Check(a model.Arch) error {
-	_, err := p.read(a)
+// Check says whether raw samples of this shape can become inputs of a network that takes samples of shape input.
+func (p *Preprocess) Check(input []int) error {
+	_, err := p.read(input)
 	return err
 }
 
-func (p *Preprocess) read(a model.Arch) (image, error) {
-	im, err := p.image(a)
+func (p *Preprocess) read(input []int) (image, error) {
+	im, err := p.image(input)
 	if err != nil {
 		return im, err
 	}
@@ -59,25 +63,36 @@ func (p *Preprocess) read(a model.Arch) (image, error) {
 	return im, nil
 }
 
-func (p *Preprocess) image(a model.Arch) (image, error) {
+func (p *Preprocess) image(input []int) (image, error) {
 	s := p.SampleShape
-	if slices.ContainsFunc(s, func(d int) bool { return d < 1 }) || model.Size(s) != model.Size(a.Input) {
-		return image{}, fmt.Errorf("a sample of shape %v has not as many values as the network's input %v", s, a.Input)
+	if slices.ContainsFunc(s, func(d int) bool { return d < 1 }) || model.Size(s) != model.Size(input) {
+		return image{}, fmt.Errorf("a sample of shape %v has not as many values as the network's input %v", s, input)
 	}
-	im := image{layout: p.Layout}
+	im := image{layout: p.Layout, input: p.InputLayout}
 	if im.layout == "" {
 		im.layout = map[int]string{1: "flat", 2: "hw", 3: "hwc"}[len(s)]
-		if len(s) == 3 && slices.Equal(s, a.Input) {
+		if len(s) == 3 && slices.Equal(s, input) && im.input != "hwc" {
 			im.layout = "chw"
 		}
+	}
+	if im.input == "" && len(input) == 3 {
+		im.input = "chw"
 	}
 	axes, ok := map[string]int{"flat": 1, "hw": 2, "hwc": 3, "chw": 3}[im.layout]
 	if !ok {
 		return im, fmt.Errorf("layout %q is not one of hw, hwc, chw, flat", p.Layout)
 	}
+	if !slices.Contains([]string{"", "chw", "hwc"}, im.input) {
+		return im, fmt.Errorf("the network's layout %q is not one of chw, hwc", im.input)
+	}
 	if len(s) != axes && im.layout != "flat" {
 		return im, fmt.Errorf("layout %s has %d axes, the sample has shape %v", im.layout, axes, s)
 	}
+	return im, im.sizes(s, input)
+}
+
+// sizes reads channels, height and width, and compares them with the network's input.
+func (im *image) sizes(s, input []int) error {
 	switch im.layout {
 	case "hw":
 		im.c, im.h, im.w = 1, s[0], s[1]
@@ -87,64 +102,77 @@ func (p *Preprocess) image(a model.Arch) (image, error) {
 		im.c, im.h, im.w = s[0], s[1], s[2]
 	default:
 		im.c, im.h, im.w = model.Size(s), 1, 1
-		if len(a.Input) == 3 {
-			im.c, im.h, im.w = a.Input[0], a.Input[1], a.Input[2]
+		switch {
+		case len(input) == 3 && im.input == "hwc":
+			im.h, im.w, im.c = input[0], input[1], input[2]
+		case len(input) == 3:
+			im.c, im.h, im.w = input[0], input[1], input[2]
+		default:
+			im.input = "" // there is only one order
 		}
 	}
-	if len(a.Input) == 3 && !slices.Equal(a.Input, []int{im.c, im.h, im.w}) {
-		return im, fmt.Errorf("a sample of shape %v with layout %s is [%d,%d,%d], the network's input is %v", s, im.layout, im.c, im.h, im.w, a.Input)
+	want := []int{im.c, im.h, im.w}
+	if im.input == "hwc" {
+		want = []int{im.h, im.w, im.c}
 	}
-	return im, nil
-}
-
-// channel is the channel of a value of the raw sample by its place in row-major order.
-func (im image) channel(i int) int {
-	if im.layout == "hwc" {
-		return i % im.c
+	if len(input) == 3 && !slices.Equal(input, want) {
+		return fmt.Errorf("a sample of shape %v with layout %s is %v, the network's input is %v", s, im.layout, want, input)
 	}
-	return i / (im.h * im.w)
-}
-
-// preprocess adds the nodes from x to model space: at most one for the layout, one multiplication and one addition.
-func (b *builder) preprocess() error {
-	b.modelX = InputX
-	p := b.options.Preprocess
-	if p == nil {
-		return nil
-	}
-	im, err := p.read(b.arch)
-	if err != nil {
-		return err
-	}
-	if err := b.layout(im, p.SampleShape); err != nil {
-		return err
-	}
-	scale, shift := p.affine(im)
-	for _, step := range []struct {
-		op      string
-		values  []float64
-		neutral float64
-	}{{"Mul", scale, 1}, {"Add", shift, 0}} {
-		if !slices.ContainsFunc(step.values, func(v float64) bool { return v != step.neutral }) {
-			continue
-		}
-		constant, err := b.perChannel("x_"+step.op, im, step.values)
-		if err != nil {
-			return err
-		}
-		out := b.g.Unique("preprocess." + step.op)
-		b.modelX = b.add(out, step.op, []string{b.modelX, constant}, out)
-	}
-	if b.modelX == InputX {
-		return nil
-	}
-	n := b.g.Model.Graph.Node[len(b.g.Model.Graph.Node)-1]
-	n.Output[0], b.modelX = ModelX, ModelX
 	return nil
 }
 
+// place gives for a value of the network's input, by its place in row-major order, the place of the raw value that it
+// is made of, and its channel.
+func (im image) place(i int) (raw, channel int) {
+	pixels := im.h * im.w
+	order := im.input
+	if order == "" || im.layout == "flat" {
+		order = im.rawOrder()
+	}
+	pixel := i % pixels
+	channel = i / pixels
+	if order == "hwc" {
+		pixel, channel = i/im.c, i%im.c
+	}
+	if im.rawOrder() == "hwc" {
+		return pixel*im.c + channel, channel
+	}
+	return channel*pixels + pixel, channel
+}
+
+// rawOrder is chw or hwc; flat samples lie as the network wants them.
+func (im image) rawOrder() string {
+	switch {
+	case im.layout == "hwc", im.layout == "flat" && im.input == "hwc":
+		return "hwc"
+	}
+	return "chw"
+}
+
+// moves says whether the network's input has the values in another order than the raw sample.
+func (im image) moves() bool {
+	return im.input != "" && im.input != im.rawOrder() && im.c > 1 && im.h*im.w > 1
+}
+
+// Map gives, for each value of a network's input in row-major order, the place of the raw value that it is made of and
+// the numbers with input = raw scale + shift.
+func (p *Preprocess) Map(input []int) (from []int, scale, shift []float64, err error) {
+	im, err := p.read(input)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	a, b := p.affine()
+	n := model.Size(input)
+	from, scale, shift = make([]int, n), make([]float64, n), make([]float64, n)
+	for i := range n {
+		raw, channel := im.place(i)
+		from[i], scale[i], shift[i] = raw, a[channel%len(a)], b[channel%len(b)]
+	}
+	return from, scale, shift, nil
+}
+
 // affine gives model = raw scale + shift: one number for all, or one a channel.
-func (p *Preprocess) affine(im image) (scale, shift []float64) {
+func (p *Preprocess) affine() (scale, shift []float64) {
 	n := max(len(p.Mean), len(p.Std))
 	scale, shift = make([]float64, n), make([]float64, n)
 	for i := range n {
@@ -154,29 +182,77 @@ func (p *Preprocess) affine(im image) (scale, shift []float64) {
 	return scale, shift
 }
 
-func (b *builder) layout(im image, sample []int) error {
-	out := "preprocess.layout"
-	switch {
-	case slices.Equal(sample, b.arch.Input):
-		return nil
-	case len(b.arch.Input) == 3 && im.layout == "hwc":
-		b.modelX = b.add(out, "Transpose", []string{InputX}, b.g.Unique(out), ir.Ints("perm", 0, 3, 1, 2))
-		return nil
-	case len(b.arch.Input) == 1:
-		b.modelX = b.add(out, "Flatten", []string{InputX}, b.g.Unique(out), ir.Int("axis", 1))
-		return nil
+// Add adds the nodes from the raw samples x, float32 [N, SampleShape...], to model space [N, input...]: at most two for
+// the layout, one multiplication and one addition. The result is called to, except where nothing has to be done: then
+// it is x.
+func (p *Preprocess) Add(g *ir.Graph, x string, input []int, to string) (string, error) {
+	im, err := p.read(input)
+	if err != nil {
+		return "", err
+	}
+	at, err := p.arrange(g, im, x, input)
+	if err != nil {
+		return "", err
+	}
+	scale, shift := p.affine()
+	for _, step := range []struct {
+		op      string
+		values  []float64
+		neutral float64
+	}{{"Mul", scale, 1}, {"Add", shift, 0}} {
+		if !slices.ContainsFunc(step.values, func(v float64) bool { return v != step.neutral }) {
+			continue
+		}
+		constant, err := perChannel(g, "x_"+step.op, im, input, step.values)
+		if err != nil {
+			return "", err
+		}
+		at = addNode(g, "preprocess."+step.op, step.op, []string{at, constant})
+	}
+	if at == x {
+		return x, nil
+	}
+	return to, g.Rename(at, to)
+}
+
+func addNode(g *ir.Graph, name, op string, inputs []string) string {
+	out := g.Unique(name)
+	g.AddNamed(out, op, inputs, []string{out})
+	return out
+}
+
+// arrange brings raw samples into the layout and shape of the network's input.
+func (p *Preprocess) arrange(g *ir.Graph, im image, x string, input []int) (string, error) {
+	name, shape := "preprocess.layout", p.SampleShape
+	if im.moves() {
+		perm := []int64{0, 3, 1, 2}
+		shape = []int{im.c, im.h, im.w}
+		if im.input == "hwc" {
+			perm, shape = []int64{0, 2, 3, 1}, []int{im.h, im.w, im.c}
+		}
+		out := g.Unique(name)
+		g.AddNamed(out, "Transpose", []string{x}, []string{out}, ir.Ints("perm", perm...))
+		x = out
+	}
+	if slices.Equal(shape, input) {
+		return x, nil
+	}
+	out := g.Unique(name)
+	if len(input) == 1 {
+		g.AddNamed(out, "Flatten", []string{x}, []string{out}, ir.Int("axis", 1))
+		return out, nil
 	}
 	// 0 keeps the batch axis.
-	shape, err := b.g.Constant(ir.Int64Tensor("input_shape", append([]int64{0}, sizes(b.arch.Input)...)...))
+	target, err := g.Constant(ir.Int64Tensor("input_shape", append([]int64{0}, sizes(input)...)...))
 	if err != nil {
-		return err
+		return "", err
 	}
-	b.modelX = b.add(out, "Reshape", []string{InputX, shape}, b.g.Unique(out))
-	return nil
+	g.AddNamed(out, "Reshape", []string{x, target}, []string{out})
+	return out, nil
 }
 
 // perChannel is a constant that broadcasts over the network's input.
-func (b *builder) perChannel(name string, im image, values []float64) (string, error) {
+func perChannel(g *ir.Graph, name string, im image, input []int, values []float64) (string, error) {
 	var shape []int64
 	data := make([]float32, len(values))
 	for i, v := range values {
@@ -184,14 +260,17 @@ func (b *builder) perChannel(name string, im image, values []float64) (string, e
 	}
 	switch {
 	case len(values) == 1:
-	case len(b.arch.Input) == 3:
+	case len(input) == 3 && im.input == "hwc":
+		shape = []int64{int64(len(values))}
+	case len(input) == 3:
 		shape = []int64{int64(len(values)), 1, 1}
 	default:
-		shape = []int64{int64(b.arch.Input[0])}
-		data = make([]float32, b.arch.Input[0])
+		shape = sizes(input)
+		data = make([]float32, model.Size(input))
 		for i := range data {
-			data[i] = float32(values[im.channel(i)])
+			_, channel := im.place(i)
+			data[i] = float32(values[channel])
 		}
 	}
-	return b.g.Constant(ir.Float32Tensor(name, shape, data))
+	return g.Constant(ir.Float32Tensor(name, shape, data))
 }

@@ -77,7 +77,7 @@ func TestPreprocessRefusals(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want one with %q", c.p, err, c.want)
 		}
-		if err2 := c.p.Check(a); err2 == nil {
+		if err2 := c.p.Check(a.Input); err2 == nil {
 			t.Errorf("%+v: Check accepts it", c.p)
 		}
 	}

@@ -1,0 +1,64 @@
+package gradient
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jempipe/jempipe/onnx/ir"
+	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
+)
+
+func layerCases(op string, opset int64, bias bool) []jacobianCase {
+	var cases []jacobianCase
+	add := func(name string, shape, scale []int64, axis int64, change func(*jacobianCase)) {
+		for _, single := range []bool{false, true} {
+			k := jacobianCase{
+				op: op, name: fmt.Sprintf("%s axis %d single %v ", name, axis, single), opset: opset, single: single,
+				shapes: [][]int64{shape, scale}, attrs: []*onnxpb.AttributeProto{ir.Int("axis", axis), ir.Float("epsilon", 2)},
+			}
+			if bias {
+				k.shapes = append(k.shapes, scale)
+			}
+			if change != nil {
+				change(&k)
+			}
+			cases = append(cases, k)
+		}
+	}
+	add("", []int64{2, 3, 2}, []int64{2}, -1, nil)
+	add("", []int64{2, 3, 2}, []int64{3, 2}, 1, nil)
+	add("", []int64{2, 3, 2}, []int64{3, 2}, -2, nil)
+	add("", []int64{2, 3}, []int64{2, 3}, 0, nil)
+	add("", []int64{2, 3}, []int64{3}, 1, nil)
+	add("repeated scale", []int64{2, 3, 2}, []int64{3, 1}, 1, nil)
+	add("batch", []int64{2, 3, 2}, []int64{2}, -1, func(k *jacobianCase) {
+		k.dims = append([][]int64{{-1, 3, 2}}, k.shapes[1:]...)
+	})
+	add("rank unknown", []int64{2, 3, 2}, []int64{3, 2}, 1, func(k *jacobianCase) { k.build = k.unranked })
+	return cases
+}
+
+func TestLayerNormalization(t *testing.T) {
+	checkJacobian(t, layerCases("LayerNormalization", 17, true)...)
+	checkJacobian(t, layerCases("LayerNormalization", 18, false)...)
+}
+
+func TestRMSNormalization(t *testing.T) {
+	checkJacobian(t, layerCases("RMSNormalization", 23, false)...)
+}
+
+// The further outputs may be used where the gradient does not come from.
+func TestLayerNormalizationStatistics(t *testing.T) {
+	for of, want := range map[string]string{"y": "", "mean": "the gradient of its outputs Mean and InvStdDev is not supported"} {
+		m := build(t, func(g *ir.Graph) {
+			must(t, g.Input("x", ir.Float32, ir.Free("N"), ir.Fixed(2)))
+			must(t, g.Initializer(ir.Float32Tensor("w", []int64{2}, []float32{1, 2})))
+			g.AddNamed("the_node", "LayerNormalization", []string{"x", "w"}, []string{"y", "mean", "inverse"})
+		})
+		_, err := Gradient(m, of, []string{"x"})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v", of, err)
+		}
+	}
+}

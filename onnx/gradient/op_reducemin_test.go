@@ -1,0 +1,5 @@
+package gradient
+
+import "testing"
+
+func TestReduceMin(t *testing.T) { checkReduction(t, "ReduceMin", scattered()) }

@@ -1,0 +1,203 @@
+package intake
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/jempipe/jempipe/onnx/ir"
+	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
+)
+
+// form is what the value that is used holds.
+type form int
+
+const (
+	formLogits form = iota
+	formOneLogit
+	formProbabilities
+	formOneProbability
+)
+
+// findOutput chooses the value with the logits: what the file gives, or what it has in front of a final softmax.
+func (a *adapter) findOutput() error {
+	if a.cfg.Output != "" {
+		a.answer = a.value(a.cfg.Output)
+		if !a.known(a.answer) {
+			return fmt.Errorf("the model has no value %q; its outputs are %s", a.cfg.Output, strings.Join(a.outputNames(), ", "))
+		}
+	} else if err := a.pickOutput(); err != nil {
+		return err
+	}
+	a.answer = a.withoutMap(a.answer)
+	a.logits, a.c.From = a.answer, fmt.Sprintf("output %s", a.answer)
+	if n := a.maker(a.answer); n != nil && a.cfg.Kind != Logits {
+		if last, ok := a.activation(n); ok {
+			a.last = last
+			a.logits, a.c.From = last.Input[0], fmt.Sprintf("the input of the final %s, %s", last.OpType, ir.Describe(last))
+		}
+	}
+	return nil
+}
+
+// activation finds the softmax, sigmoid or log-softmax at the end of a graph, behind which there is nothing but nodes
+// that move values.
+func (a *adapter) activation(n *onnxpb.NodeProto) (*onnxpb.NodeProto, bool) {
+	for n != nil && ir.IsStandard(n.GetDomain()) && len(n.GetInput()) > 0 {
+		switch n.GetOpType() {
+		case "Softmax", "LogSoftmax", "Sigmoid":
+			return n, true
+		case "Identity", "Flatten", "Reshape", "Squeeze", "Unsqueeze":
+		case "Cast":
+			if !ir.IsFloat(int32(ir.AttrInt(n, "to", 0))) {
+				return nil, false
+			}
+		default:
+			return nil, false
+		}
+		n = a.maker(n.Input[0])
+	}
+	return nil, false
+}
+
+// pickOutput chooses among the outputs of the file.
+func (a *adapter) pickOutput() error {
+	var found []string
+	for _, v := range a.m.Graph.Output {
+		elem, _, _ := ir.TensorType(v)
+		if v.GetType().GetTensorType() == nil && a.mapped(v.GetName()) == nil {
+			continue
+		}
+		if elem == 0 || ir.IsFloat(elem) {
+			found = append(found, v.GetName())
+		}
+	}
+	if named := slices.DeleteFunc(slices.Clone(found), func(s string) bool { return !strings.Contains(strings.ToLower(s), "logit") }); len(named) == 1 {
+		found = named
+	}
+	// A model that gives logits and the softmax of them has one answer.
+	found = slices.DeleteFunc(found, func(name string) bool {
+		n := a.maker(name)
+		if n == nil || len(found) < 2 {
+			return false
+		}
+		last, ok := a.activation(n)
+		return ok && slices.Contains(found, last.Input[0])
+	})
+	if len(found) != 1 {
+		return fmt.Errorf("which output holds the logits cannot be told: the model has %s; name one with output", strings.Join(a.outputNames(), ", "))
+	}
+	a.answer = found[0]
+	return nil
+}
+
+func (a *adapter) outputNames() []string {
+	var names []string
+	for _, v := range a.m.Graph.Output {
+		elem, dims, _ := ir.TensorType(v)
+		text := v.GetName()
+		if elem != 0 {
+			text += " (" + strings.ToLower(ir.ElemName(elem)) + dimsText(dims) + ")"
+		}
+		names = append(names, text)
+	}
+	return names
+}
+
+// mapped is the ZipMap node that turns a tensor of probabilities into a list of dictionaries.
+func (a *adapter) mapped(name string) *onnxpb.NodeProto {
+	n := a.maker(name)
+	for n != nil && n.GetOpType() == "Identity" {
+		n = a.maker(n.Input[0])
+	}
+	if n != nil && n.GetOpType() == "ZipMap" && len(n.GetInput()) == 1 {
+		return n
+	}
+	return nil
+}
+
+// withoutMap goes past a ZipMap to the tensor, and keeps the names of the classes that it has.
+func (a *adapter) withoutMap(name string) string {
+	if n := a.mapped(name); n != nil {
+		a.className(n, "classlabels_strings", "classlabels_int64s")
+		name = n.Input[0]
+	}
+	if n := a.maker(name); n != nil && n.GetDomain() == "ai.onnx.ml" {
+		a.className(n, "classlabels_strings", "classlabels_int64s")
+		a.className(n, "classlabels_strings", "classlabels_ints")
+	}
+	return name
+}
+
+func (a *adapter) className(n *onnxpb.NodeProto, texts, numbers string) {
+	if a.c.Names != nil {
+		return
+	}
+	for _, s := range ir.Attr(n, texts).GetStrings() {
+		a.c.Names = append(a.c.Names, string(s))
+	}
+	for _, i := range ir.AttrInts(n, numbers) {
+		a.c.Names = append(a.c.Names, fmt.Sprint(i))
+	}
+}
+
+// maker is the node that gives a value; nil for inputs and constants.
+func (a *adapter) maker(name string) *onnxpb.NodeProto {
+	i := slices.IndexFunc(a.m.Graph.Node, func(n *onnxpb.NodeProto) bool { return slices.Contains(n.GetOutput(), name) })
+	if i < 0 || name == "" {
+		return nil
+	}
+	return a.m.Graph.Node[i]
+}
+
+func (a *adapter) known(name string) bool {
+	return a.maker(name) != nil
+}
+
+// settle decides from the values on the probe what the model gives: the number of classes, and logits or probabilities.
+func (a *adapter) settle(truth []result) error {
+	answer, logits := truth[0], truth[1]
+	if a.last != nil && (answer.width != logits.width || !explains(a.last.OpType, logits, answer)) {
+		a.logits, logits = a.answer, answer // the activation runs over something else than the classes
+		a.c.From = fmt.Sprintf("output %s", a.answer)
+	}
+	k := logits.width
+	stripped := a.logits != a.answer
+	switch {
+	case k == 0:
+		return fmt.Errorf("value %s has no elements", a.logits)
+	case a.cfg.Kind == Probabilities && !stripped, a.cfg.Kind != Logits && !stripped && logits.sumsToOne():
+		a.form = formProbabilities
+		a.c.EnergyReason = ProbabilitiesOnly
+		a.c.From = fmt.Sprintf("the logarithm of the probabilities %s", a.answer)
+		if k == 1 {
+			a.form = formOneProbability
+		}
+	case k == 1:
+		a.form = formOneLogit
+		a.c.From += ", as the second of two classes beside a logit of 0"
+	}
+	a.c.Classes = max(k, 2)
+	if a.c.Names != nil && len(a.c.Names) != a.c.Classes {
+		a.c.Names = nil
+	}
+	return nil
+}
+
+// sumsToOne says whether all rows look like probabilities.
+func (r result) sumsToOne() bool {
+	for i := 0; i < len(r.values); i += r.width {
+		sum := 0.0
+		for _, v := range r.values[i : i+r.width] {
+			if !(v >= 0 && v <= 1) {
+				return false
+			}
+			sum += float64(v)
+		}
+		if r.width > 1 && math.Abs(sum-1) > 1e-3 {
+			return false
+		}
+	}
+	return true
+}

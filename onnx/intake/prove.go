@@ -1,0 +1,199 @@
+package intake
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/jempipe/jempipe/onnx/ir"
+	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
+	"github.com/jempipe/jempipe/onnx/lower"
+	ort "github.com/jempipe/jempipe/onnx/runtime"
+)
+
+// result is what a value has on the rows of the probe, one row after another.
+type result struct {
+	width  int
+	values []float32
+}
+
+// proof is the largest difference that counts as equal, relative to the largest value: what another order of float32
+// sums makes in a deep network.
+const proof = 1e-4
+
+// run gives values of the graph on the probe, in batches of a size; 0 takes the rows one by one. An empty name gives an
+// empty result.
+func (a *adapter) run(ctx context.Context, m *onnxpb.ModelProto, batch int, values []string) ([]result, error) {
+	s, names, err := a.session(m, values)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	call, err := s.Bind([]string{lower.InputX}, names)
+	if err != nil {
+		return nil, err
+	}
+	batch = max(batch, 1)
+	in, err := ort.Float32(append([]int64{int64(batch)}, sizes(a.c.Preprocess.SampleShape)...), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	found := make([]result, len(names))
+	for at := 0; at < a.rows; at += batch {
+		for r := range batch { // the last row fills up the last batch
+			row := min(at+r, a.rows-1)
+			copy(in.Data()[r*a.width:(r+1)*a.width], a.probe[row*a.width:])
+		}
+		out := make([]*ort.Tensor, len(names))
+		if err := call.Run(ctx, []*ort.Tensor{in}, out); err != nil {
+			return nil, err
+		}
+		err := collect(found, out, batch, min(batch, a.rows-at))
+		for _, t := range out {
+			t.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	results := make([]result, len(values))
+	for i, v := range values {
+		if v != "" {
+			results[i] = found[slices.Index(distinct(values), v)]
+		}
+	}
+	return results, nil
+}
+
+// collect appends the first rows of a batch to the results.
+func collect(found []result, out []*ort.Tensor, batch, rows int) error {
+	for i, t := range out {
+		n, shape := len(t.Data()), t.Shape()
+		if n%batch != 0 || batch > 1 && (len(shape) == 0 || shape[0] != int64(batch)) {
+			return fmt.Errorf("an output has shape %v for %d samples: it has no row for each", shape, batch)
+		}
+		found[i].width = n / batch
+		found[i].values = append(found[i].values, t.Data()[:rows*found[i].width]...)
+	}
+	return nil
+}
+
+func distinct(values []string) []string {
+	var out []string
+	for _, v := range values {
+		if v != "" && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// session loads a copy of the graph that gives the values as float32.
+func (a *adapter) session(m *onnxpb.ModelProto, values []string) (*ort.Session, []string, error) {
+	m = ir.Clone(m)
+	g, err := ir.NewGraph(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Graph.Output = nil
+	var names []string
+	for _, v := range distinct(values) {
+		name := g.Add("Cast", []string{v}, ir.Int("to", int64(ir.Float32)))
+		m.Graph.Output = append(m.Graph.Output, &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{
+			Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: ir.Float32}}}})
+		names = append(names, name)
+	}
+	ir.Prune(m)
+	data, err := ir.Marshal(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := a.rt.Session(data, ort.SessionOptions{Threads: 1, Name: a.file})
+	return s, names, err
+}
+
+// prove compares the finished model, on all rows of the probe at once, with what the file gives row by row.
+func (a *adapter) prove(ctx context.Context, truth []result) error {
+	values := []string{lower.OutputLogits}
+	if a.features != "" {
+		values = append(values, lower.OutputFeatures)
+	}
+	batch := a.rows
+	if a.c.Batch > 0 {
+		batch = a.c.Batch
+	}
+	got, err := a.run(ctx, a.m, batch, values)
+	if err != nil {
+		return err
+	}
+	want := []result{a.expected(truth)}
+	if a.features != "" {
+		want = append(want, truth[2])
+	}
+	for i, w := range want {
+		if got[i].width != w.width {
+			return fmt.Errorf("%s has %d values a row in a batch of %d, and %d alone", values[i], got[i].width, batch, w.width)
+		}
+		if row, d := furthest(got[i], w); !(d <= proof) {
+			return fmt.Errorf("row %d of the probe has other %s in a batch of %d than alone (difference %.3g of the largest value): rows of a batch influence each other, as they do where batch statistics are computed",
+				row, values[i], batch, d)
+		}
+	}
+	return nil
+}
+
+// furthest gives the row with the largest difference, relative to the largest value of all. Values that are not finite
+// must be the same.
+func furthest(got, want result) (row int, d float64) {
+	size := 0.0
+	for _, v := range want.values {
+		if !math.IsInf(float64(v), 0) && v == v {
+			size = max(size, math.Abs(float64(v)))
+		}
+	}
+	for i, w := range want.values {
+		g := got.values[i]
+		if g == w || g != g && w != w {
+			continue
+		}
+		if e := math.Abs(float64(g)-float64(w)) / max(size, math.SmallestNonzeroFloat32); !(e <= d) {
+			row, d = i/want.width, e
+		}
+	}
+	return row, d
+}
+
+// explains says whether an activation turns logits into the answer of the file.
+func explains(op string, logits, answer result) bool {
+	got := result{answer.width, make([]float32, len(answer.values))}
+	for i := 0; i < len(logits.values); i += logits.width {
+		z, out := logits.values[i:i+logits.width], got.values[i:]
+		lse := logSumExp(z)
+		for k, v := range z {
+			switch op {
+			case "Softmax":
+				out[k] = float32(math.Exp(float64(v) - lse))
+			case "LogSoftmax":
+				out[k] = float32(float64(v) - lse)
+			default:
+				out[k] = float32(1 / (1 + math.Exp(-float64(v))))
+			}
+		}
+	}
+	_, d := furthest(got, answer)
+	return d <= proof
+}
+
+func logSumExp(z []float32) float64 {
+	top := math.Inf(-1)
+	for _, v := range z {
+		top = max(top, float64(v))
+	}
+	sum := 0.0
+	for _, v := range z {
+		sum += math.Exp(float64(v) - top)
+	}
+	return top + math.Log(sum)
+}
