@@ -21,7 +21,12 @@ type resampling struct {
 	in, out int64 // sizes; meaningful where sized is set
 	sized   bool
 	scale   float32 // 1: the axis stays as it is; 0: not known
+
+	start, end float32 // part of the axis that is cropped, from 0 to 1, for coordinates "tf_crop_and_resize"
 }
+
+// crop are the coordinates for which elements of y outside x are constant.
+const crop = "tf_crop_and_resize"
 
 func (s *Site) interpolation() interpolation {
 	p := interpolation{
@@ -49,6 +54,11 @@ func (p interpolation) at(place int64, r resampling) float32 {
 		return y / r.scale
 	case "tf_half_pixel_for_nn":
 		return (y + 0.5) / r.scale
+	case crop:
+		if r.out == 1 {
+			return float32(0.5 * float64(r.start+r.end) * float64(r.in-1))
+		}
+		return float32(r.start*float32(r.in-1)) + float32(y*(r.end-r.start)*float32(r.in-1))/float32(r.out-1)
 	case "align_corners":
 		if r.out == 1 {
 			return 0
@@ -70,34 +80,38 @@ func (p interpolation) at(place int64, r resampling) float32 {
 func (p interpolation) indices(r resampling) []int64 {
 	out := make([]int64, r.out)
 	for i := range out {
-		at := float64(p.at(int64(i), r))
-		var k float64
-		switch {
-		case p.nearest == "ceil", p.nearest == "simple" && r.scale < 1:
-			k = math.Ceil(at)
-		case p.nearest == "floor", p.nearest == "simple":
-			k = math.Floor(at)
-		case p.nearest == "round_prefer_floor" && at == math.Floor(at)+0.5:
-			k = math.Floor(at)
-		default:
-			k = math.Round(at)
-		}
-		out[i] = min(max(int64(k), 0), r.in-1)
+		out[i] = p.pick(float64(p.at(int64(i), r)), r)
 	}
 	return out
 }
 
-// rows gives, for each element of y, the weights of the elements of x, in the modes linear and cubic.
+func (p interpolation) pick(at float64, r resampling) int64 {
+	k := math.Round(at)
+	switch {
+	case p.nearest == "ceil", p.nearest == "simple" && r.scale < 1:
+		k = math.Ceil(at)
+	case p.nearest == "floor", p.nearest == "simple", p.nearest == "round_prefer_floor" && at == math.Floor(at)+0.5:
+		k = math.Floor(at)
+	}
+	return min(max(int64(k), 0), r.in-1)
+}
+
+// rows gives, for each element of y, the weights of the elements of x.
 func (p interpolation) rows(r resampling) [][]float64 {
 	out := make([][]float64, r.out)
 	for i := range out {
 		out[i] = make([]float64, r.in)
-		if at := float64(p.at(int64(i), r)); p.mode == "linear" {
+		at := float64(p.at(int64(i), r))
+		switch {
+		case p.coordinates == crop && (at < 0 || at > float64(r.in-1)): // a constant
+		case p.mode == "nearest":
+			out[i][p.pick(at, r)] = 1
+		case p.mode == "linear":
 			at = min(max(at, 0), float64(r.in-1))
 			low := int64(at)
 			out[i][low] += 1 - (at - float64(low))
 			out[i][min(low+1, r.in-1)] += at - float64(low)
-		} else {
+		default:
 			p.cubicRow(out[i], at)
 		}
 	}

@@ -54,16 +54,22 @@ func inferConstantOfShape(s *Site) []Type {
 	if a := ir.Attr(s.Node, "value"); a.GetT() != nil {
 		out.Elem = a.GetT().GetDataType()
 	}
-	if target, ok := s.target(s.In(0)); ok {
-		out.Shape, out.Ranked = target.Shape, true
-	} else if shape := s.Type(0).Shape; len(shape) == 1 && shape[0].Set && shape[0].Size < maxRank {
-		out.Shape, out.Ranked = make([]ir.Dim, shape[0].Size), true
-	}
-	return []Type{out}
+	return []Type{s.shapeFrom(0).withElem(out.Elem)}
 }
 
 // maxRank bounds the ranks that a damaged file can make inference allocate; no operator gives more axes than a few.
 const maxRank = 64
+
+// shapeFrom is the shape that an input states; where it is computed, the number of dimensions may still be known.
+func (s *Site) shapeFrom(input int) Type {
+	if t, ok := s.target(s.In(input)); ok {
+		return t
+	}
+	if shape := s.Type(input).Shape; len(shape) == 1 && shape[0].Set && shape[0].Size <= maxRank {
+		return Type{Shape: make([]ir.Dim, shape[0].Size), Ranked: true}
+	}
+	return Type{}
+}
 
 // fixedType is a shape given by numbers; a negative one is not known.
 func fixedType(sizes []int64) Type {
@@ -97,4 +103,30 @@ func inferArg(s *Site) []Type {
 		shape = slices.Delete(shape, axis, axis+1)
 	}
 	return []Type{{ir.Int64, shape, true}}
+}
+
+// inferTyped is for operators whose output has the shape of the input, and its type unless dtype says otherwise.
+func inferTyped(s *Site) []Type {
+	x := s.Type(0)
+	return []Type{x.withElem(int32(ir.AttrInt(s.Node, "dtype", int64(x.Elem))))}
+}
+
+func inferRandom(s *Site) []Type {
+	return []Type{fixedType(ir.AttrInts(s.Node, "shape")).withElem(int32(ir.AttrInt(s.Node, "dtype", int64(ir.Float32))))}
+}
+
+func inferWindow(s *Site) []Type {
+	out := Type{Elem: int32(ir.AttrInt(s.Node, "output_datatype", int64(ir.Float32))), Shape: make([]ir.Dim, 1), Ranked: true}
+	if n, ok := s.ints[s.In(0)]; ok && len(n) == 1 && n[0] >= 0 {
+		out.Shape[0] = ir.Fixed(n[0])
+	}
+	return []Type{out}
+}
+
+func inferMelWeights(s *Site) []Type {
+	return []Type{{int32(ir.AttrInt(s.Node, "output_datatype", int64(ir.Float32))), make([]ir.Dim, 2), true}}
+}
+
+func inferNonMaxSuppression(*Site) []Type {
+	return []Type{{ir.Int64, []ir.Dim{{}, ir.Fixed(3)}, true}}
 }

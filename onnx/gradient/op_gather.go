@@ -45,37 +45,22 @@ func (c *Context) gatheredRows(axis int) string {
 	case 1:
 		return dy
 	}
-	target := make([]int64, len(x.Shape))
-	constant := true
+	target, from := make([]int64, len(x.Shape)), make([]int, len(x.Shape))
 	for i, d := range x.Shape {
+		target[i], from[i] = -1, i
 		switch {
 		case i == axis:
-			target[i] = -1
-			if count, ok := product(index.Shape); ok && count > 0 {
-				target[i] = count
-			}
+			from[i] = -1
 		case i < axis:
-			target[i] = 0 // dy's axis at the same place
-		default:
+			target[i] = 0 // Reshape takes the size of dy's axis at the same place
+		case d.Set && d.Size > 0:
 			target[i] = d.Size
-			constant = constant && d.Set && d.Size > 0
 		}
 	}
-	rows := Type{Elem: x.Elem, Shape: slices.Clone(x.Shape), Ranked: true}
-	rows.Shape[axis] = ir.Dim{}
-	var out string
-	if constant {
-		out = c.Op("Reshape", dy, c.List(target...))
-	} else {
-		shape := c.ShapeOf(c.In(0))
-		parts := []string{c.List(-1), c.Slice(shape, []int64{int64(axis) + 1}, []int64{int64(len(x.Shape))}, []int64{0})}
-		if axis > 0 {
-			parts = slices.Insert(parts, 0, c.Slice(shape, []int64{0}, []int64{int64(axis)}, []int64{0}))
-		}
-		out = c.Op("Reshape", dy, c.OpWith("Concat", parts, ir.Int("axis", 0)))
+	if count, ok := product(index.Shape); ok && count > 0 {
+		target[axis] = count
 	}
-	c.types[out] = merge(c.types[out], rows)
-	return out
+	return c.Op("Reshape", dy, c.targetShape(target, from))
 }
 
 // countedFromStart replaces negative indices into an axis of size n; false where one lies outside.

@@ -16,13 +16,13 @@ func reshapeGradient(c *Context) error {
 	return nil
 }
 
-// inferReshape follows a target shape that is known, or worked out from other shapes: 0 copies the size of the axis at its place, unless allowzero says that
-// it means zero, and -1 takes what is left.
+// inferReshape follows a target shape that is known, or worked out from other shapes: 0 copies the size of the axis at
+// its place, unless allowzero says that it means zero, and -1 takes what is left.
 func inferReshape(s *Site) []Type {
 	x := s.Type(0)
 	target, ok := s.dims[s.In(1)]
 	if !ok {
-		return []Type{{Elem: x.Elem}}
+		return []Type{s.shapeFrom(1).withElem(x.Elem)}
 	}
 	allowZero := ir.AttrInt(s.Node, "allowzero", 0) != 0
 	shape := make([]ir.Dim, len(target))

@@ -16,40 +16,49 @@ func resizeGradient(c *Context) error {
 	if err := c.resizable(p); err != nil {
 		return err
 	}
-	plan, known := c.resampled()
-	if p.mode != "nearest" {
-		if !known || slices.ContainsFunc(plan, func(r resampling) bool { return !r.sized && r.scale != 1 }) {
-			return errors.New("the sizes of the resized axes are not known: run ONNX shape inference and constant folding on the model first")
+	plan, planned := c.resampled()
+	sized := planned && !slices.ContainsFunc(plan, func(r resampling) bool { return !r.sized && r.scale != 1 })
+	switch {
+	case p.mode != "nearest" || p.coordinates == crop:
+		if !sized {
+			return errors.New("the sizes of the resized axes, or the region to crop, are not known: run ONNX shape inference and constant folding on the model first")
 		}
+		return c.uninterpolate(p, plan)
+	case planned && c.unrepeat(p, plan):
+	case sized:
 		dx := c.Grad(0)
 		for axis, r := range plan {
 			if r.scale != 1 {
-				dx = c.multiplyAxis(dx, axis, p.rows(r), r.in)
+				dx = c.ungather(dx, axis, p.indices(r), r.in)
 			}
 		}
 		c.SetGrad(0, dx)
-		return nil
-	}
-	if known && c.unrepeat(p, plan) {
-		return nil
-	}
-	if !known || slices.ContainsFunc(plan, func(r resampling) bool { return !r.sized && r.scale != 1 }) {
+	default:
 		// Of the integer types, ONNX Runtime resizes int32.
 		c.scatterMoved(false, func(positions string) string {
 			moved := c.again(c.OpWith("Cast", []string{positions}, ir.Int("to", int32Type)))
 			return c.OpWith("Cast", []string{moved}, ir.Int("to", int64(ir.Int64)))
 		})
-		return nil
 	}
+	return nil
+}
+
+func (c *Context) uninterpolate(p interpolation, plan []resampling) error {
 	dx := c.Grad(0)
 	for axis, r := range plan {
-		if r.scale != 1 {
-			dx = c.ungather(dx, axis, p.indices(r), r.in)
+		switch {
+		case r.scale == 1:
+		case r.in*r.out > maxWeights:
+			return fmt.Errorf("resizing %d elements to %d needs a matrix of more than %d weights: resize in front of the input", r.in, r.out, maxWeights)
+		default:
+			dx = c.multiplyAxis(dx, axis, p.rows(r), r.in)
 		}
 	}
 	c.SetGrad(0, dx)
 	return nil
 }
+
+const maxWeights = 1 << 24
 
 const int32Type = 6 // TensorProto.INT32
 
@@ -58,8 +67,6 @@ func (s *Site) resizable(p interpolation) error {
 	switch {
 	case !slices.Contains([]string{"nearest", "linear", "cubic"}, p.mode):
 		return fmt.Errorf(`its mode is %q, supported are "nearest", "linear" and "cubic"`, p.mode)
-	case p.coordinates == "tf_crop_and_resize":
-		return errors.New(`it cannot be differentiated: its coordinate_transformation_mode is "tf_crop_and_resize": crop with Slice and resize with another mode`)
 	case p.mode != "nearest" && ir.AttrInt(s.Node, "antialias", 0) != 0:
 		return errors.New("it cannot be differentiated: its attribute antialias is set: export the model without antialiasing, or resize before the input")
 	}
@@ -109,13 +116,25 @@ func (s *Site) resampled() ([]resampling, bool) {
 		}
 		places[i] = axis
 	}
-	ok := x.Ranked
+	ok := x.Ranked && (s.interpolation().coordinates != crop || s.cropped(plan, places))
 	if scales, given, known := s.scales(); given {
 		ok = ok && known && len(scales) == len(places) && s.scaled(plan, places, scales)
 	} else {
 		ok = ok && s.fitted(plan, places)
 	}
 	return plan, ok
+}
+
+// cropped sets the regions: the starts for all axes, then the ends.
+func (s *Site) cropped(plan []resampling, places []int) bool {
+	region, known := s.floats[s.In(1)]
+	if !known || len(region) != 2*len(places) {
+		return false
+	}
+	for i, axis := range places {
+		plan[axis].start, plan[axis].end = region[i], region[i+len(places)]
+	}
+	return true
 }
 
 // scales gives the factors, where the node is given factors, not sizes.
@@ -153,7 +172,7 @@ func (s *Site) scaled(plan []resampling, places []int, scales []float32) bool {
 // fitted sets the scales for given sizes, or, where they are computed, for the sizes of y that the file states.
 func (s *Site) fitted(plan []resampling, places []int) bool {
 	x, y := s.Type(0), s.TypeOf(s.Out(0))
-	sizes, known := s.ints[s.In(3)]
+	sizes, known := s.dims[s.In(3)]
 	if known && len(sizes) != len(places) {
 		return false
 	}
@@ -161,7 +180,7 @@ func (s *Site) fitted(plan []resampling, places []int) bool {
 		r, want := &plan[axis], ir.Dim{}
 		switch {
 		case known:
-			want = ir.Dim{Size: sizes[i], Set: sizes[i] >= 0}
+			want = sizes[i]
 		case y.Ranked && len(y.Shape) == len(plan):
 			want = y.Shape[axis]
 		}
@@ -169,7 +188,7 @@ func (s *Site) fitted(plan []resampling, places []int) bool {
 		case want.Same(x.Shape[axis]):
 		case axis == 0 && len(plan) > 3 && !known && ir.AttrString(s.Node, "mode", "") != "nearest":
 			// ONNX Runtime does not interpolate along the first axis of images.
-		case !want.Set || !r.sized || r.in == 0 || max(r.in, want.Size) > maxIndices:
+		case !want.Set || want.Size < 0 || !r.sized || r.in == 0 || max(r.in, want.Size) > maxIndices:
 			return false
 		default:
 			r.out, r.scale = want.Size, float32(want.Size)/float32(r.in)
@@ -197,6 +216,9 @@ func keepAspect(plan []resampling, places []int, smallest bool) bool {
 		r := &plan[axis]
 		r.scale = scale
 		r.out = int64(float32(r.in)*scale + 0.5)
+		if r.out > maxIndices {
+			return false
+		}
 	}
 	return true
 }
@@ -219,8 +241,8 @@ func inferResize(s *Site) []Type {
 			out.Shape[i] = ir.Dim{}
 		}
 	}
-	if sizes, ok := s.ints[s.In(3)]; ok && !known && len(sizes) == len(x.Shape) && ir.AttrString(s.Node, "keep_aspect_ratio_policy", "stretch") == "stretch" {
-		out.Shape = fixedType(sizes).Shape
+	if sizes := s.shapeFrom(3); !known && s.In(3) != "" && len(sizes.Shape) == len(x.Shape) && ir.AttrString(s.Node, "keep_aspect_ratio_policy", "stretch") == "stretch" {
+		out.Shape = sizes.Shape
 	}
 	return []Type{out}
 }

@@ -72,6 +72,10 @@ func TestResizeInterpolated(t *testing.T) {
 	checkJacobian(t,
 		jacobianCase{op: "Resize", name: "exclude outside", shapes: [][]int64{{1, 1, 4, 3}}, args: byScales, tensors: []*onnxpb.TensorProto{scaleList(1, 1, 1.5, 2)}, single: true, static: true,
 			attrs: []*onnxpb.AttributeProto{ir.String("mode", "cubic"), ir.Int("exclude_outside", 1), ir.Float("cubic_coeff_a", -0.5)}},
+		jacobianCase{op: "Resize", name: "region", shapes: [][]int64{{1, 1, 4, 5}}, args: []string{"x0", "region", "", "sizes"}, single: true, static: true,
+			tensors: []*onnxpb.TensorProto{ir.Float32Tensor("region", []int64{8}, []float32{0, 0, 0.25, 0.4, 1, 1, 0.8, 1.2}), ir.Int64Tensor("sizes", 1, 1, 3, 3)}, attrs: resizeAttrs("linear", "tf_crop_and_resize", "")},
+		jacobianCase{op: "Resize", name: "region nearest", shapes: [][]int64{{4, 5}}, args: []string{"x0", "region", "", "sizes"}, single: true, static: true,
+			tensors: []*onnxpb.TensorProto{ir.Float32Tensor("region", []int64{4}, []float32{0.25, 0.4, 0.8, 1.2}), ir.Int64Tensor("sizes", 1, 4)}, attrs: resizeAttrs("nearest", "tf_crop_and_resize", "")},
 		jacobianCase{op: "Resize", name: "volume", shapes: [][]int64{{1, 1, 2, 3, 2}}, args: byScales, tensors: []*onnxpb.TensorProto{scaleList(1, 1, 2, 2, 1.5)}, single: true, static: true,
 			attrs: resizeAttrs("linear", "half_pixel", "")},
 		jacobianCase{op: "Resize", name: "channels last", shapes: [][]int64{{1, 2, 3, 2}}, args: byScales, tensors: []*onnxpb.TensorProto{scaleList(1, 2, 2, 1)}, single: true, static: true,
@@ -117,8 +121,7 @@ func TestUpsample(t *testing.T) {
 
 func TestResizeRefusals(t *testing.T) {
 	for want, attrs := range map[string][]*onnxpb.AttributeProto{
-		"tf_crop_and_resize": resizeAttrs("linear", "tf_crop_and_resize", ""),
-		"antialias":          {ir.String("mode", "linear"), ir.Int("antialias", 1)},
+		"antialias": {ir.String("mode", "linear"), ir.Int("antialias", 1)},
 	} {
 		m := build(t, func(g *ir.Graph) {
 			must(t, g.Input("x0", ir.Float32, ir.FixedDims(1, 1, 4, 4)...))

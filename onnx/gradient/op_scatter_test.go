@@ -1,6 +1,7 @@
 package gradient
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -43,14 +44,39 @@ func TestScatterND(t *testing.T) {
 	)
 }
 
-func TestScatterReductions(t *testing.T) {
+// apart draws values that differ by more than the steps of finite differences, in an order that changes.
+func apart() func(*rand.Rand) float64 {
+	next := 0
+	return func(rng *rand.Rand) float64 {
+		next++
+		return float64(next*5%13)/4 + 0.1*rng.Float64()
+	}
+}
+
+func TestScatterExtremes(t *testing.T) {
+	index := []*onnxpb.TensorProto{indices("again", []int64{2, 2}, 2, 2, 1, -1), indices("rows", []int64{3, 1}, 1, 1, 0)}
+	for _, reduction := range []string{"max", "min"} {
+		attrs := []*onnxpb.AttributeProto{ir.String("reduction", reduction)}
+		checkJacobian(t,
+			jacobianCase{op: "ScatterElements", name: reduction, opset: 18, shapes: [][]int64{{2, 3}, {2, 2}}, tensors: index, args: []string{"x0", "again", "x1"}, attrs: append(attrs, ir.Int("axis", 1)), draw: apart()},
+			jacobianCase{op: "ScatterND", name: reduction, opset: 18, shapes: [][]int64{{3, 2}, {3, 2}}, tensors: index, args: []string{"x0", "rows", "x1"}, attrs: attrs, draw: apart()},
+		)
+	}
+	mul := []*onnxpb.AttributeProto{ir.String("reduction", "mul")}
+	checkJacobian(t,
+		jacobianCase{op: "ScatterElements", name: "mul", shapes: [][]int64{{2, 3}, {2, 2}}, tensors: index, args: []string{"x0", "again", "x1"}, attrs: append(mul, ir.Int("axis", 1)), wrt: []int{0}},
+		jacobianCase{op: "ScatterND", name: "mul", shapes: [][]int64{{3, 2}, {3, 2}}, tensors: index, args: []string{"x0", "rows", "x1"}, attrs: mul, wrt: []int{0}},
+	)
+}
+
+func TestScatterProductOfUpdates(t *testing.T) {
 	m := build(t, func(g *ir.Graph) {
-		must(t, g.Input("x", ir.Float32, ir.Fixed(3)))
+		must(t, g.Input("x", ir.Float32, ir.Fixed(1)))
 		must(t, g.Initializer(ir.Int64Tensor("i", 1)))
-		must(t, g.Initializer(ir.Float32Tensor("u", []int64{1}, []float32{2})))
-		g.AddNamed("node", "ScatterElements", []string{"x", "i", "u"}, []string{"y"}, ir.String("reduction", "mul"))
+		must(t, g.Initializer(ir.Float32Tensor("data", []int64{3}, []float32{2, 3, 4})))
+		g.AddNamed("node", "ScatterElements", []string{"data", "i", "x"}, []string{"y"}, ir.String("reduction", "mul"))
 	})
-	if _, err := Gradient(m, "y", []string{"x"}); err == nil || !strings.Contains(err.Error(), `its reduction is "mul"`) {
+	if _, err := Gradient(m, "y", []string{"x"}); err == nil || !strings.Contains(err.Error(), "with respect to its updates") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -34,7 +34,7 @@ type Registry map[string]Rule
 // Standard is the registry of all operators in this package.
 func Standard() Registry {
 	all := Registry{}
-	for _, family := range []Registry{elementwise(), linear(), pooling(), normalisations(), reductions(), shaping(), constants()} {
+	for _, family := range []Registry{refusals(), elementwise(), linear(), pooling(), normalisations(), reductions(), shaping(), classical(), constants()} {
 		maps.Copy(all, family)
 	}
 	return all

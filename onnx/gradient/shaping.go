@@ -18,7 +18,7 @@ func shaping() Registry {
 		"Reshape":         {Gradient: reshapeGradient, Infer: inferReshape},
 		"Resize":          {Gradient: resizeGradient, Infer: inferResize, Since: 10},
 		"ReverseSequence": {Gradient: reverseSequenceGradient, Infer: inferSame, Since: 10},
-		"Scatter":         {Gradient: scatterElementsGradient, Infer: inferSame, Since: 9},
+		"Scatter":         {Gradient: scatterElementsGradient, Infer: inferSame, Since: 9, Until: 10},
 		"ScatterElements": {Gradient: scatterElementsGradient, Infer: inferSame, Since: 11},
 		"ScatterND":       {Gradient: scatterNDGradient, Infer: inferSame, Since: 11},
 		"Slice":           {Gradient: sliceGradient, Infer: inferSlice},
@@ -29,6 +29,6 @@ func shaping() Registry {
 		"Transpose":       {Gradient: transposeGradient, Infer: inferTranspose},
 		"Trilu":           {Gradient: triluGradient, Infer: inferSame, Since: 14},
 		"Unsqueeze":       {Gradient: unsqueezeGradient, Infer: inferUnsqueeze},
-		"Upsample":        {Gradient: resizeGradient, Infer: inferResize},
+		"Upsample":        {Gradient: resizeGradient, Infer: inferResize, Until: 9},
 	}
 }

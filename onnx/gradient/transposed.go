@@ -232,14 +232,15 @@ func (c *Context) sumCopies(times []int64, whole bool) string {
 	return c.ReduceSum(c.Op("Reshape", c.Grad(0), c.targetShape(target, from)), sum, false)
 }
 
-// targetShape is a constant where at most one size, -1, is not known; otherwise sizes are taken from the axes of input 0.
+// targetShape is a constant where at most one size, -1, is not known; otherwise sizes are taken from the axes of input 0
+// that are named, and one without such an axis is left to Reshape.
 func (c *Context) targetShape(target []int64, from []int) string {
 	if first := slices.Index(target, -1); first < 0 || !slices.Contains(target[first+1:], -1) {
 		return c.List(target...)
 	}
 	parts := make([]string, len(target))
 	for i, size := range target {
-		if size == -1 {
+		if size == -1 && from[i] >= 0 {
 			parts[i] = c.sizeOf(c.In(0), int64(from[i]))
 		} else {
 			parts[i] = c.List(size)
