@@ -98,10 +98,12 @@ func pad11(s *step) error {
 	return err
 }
 
-// scatter11 gives Scatter its later name.
-func scatter11(s *step) error {
-	s.n.OpType = "ScatterElements"
-	return nil
+// rename gives an operator its later name.
+func rename(to string) adapter {
+	return func(s *step) error {
+		s.n.OpType = to
+		return nil
+	}
 }
 
 // dropout10 drops the mask. Where it is used there is no way on: it was of the type of the data and is boolean now, and

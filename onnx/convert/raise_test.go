@@ -42,7 +42,7 @@ func TestRaiseRefuses(t *testing.T) {
 			node("Dropout", "x", "y mask")(m)
 			m.Graph.Output = append(m.Graph.Output, &onnxpb.ValueInfoProto{Name: "mask"})
 		}, `node "n" (Dropout): its output "mask"`},
-		{"scan", 8, 9, node("Scan", "x", "y"), "batches"},
+		{"scan", 8, 9, node("Scan", " x", "y"), "batches"},
 		{"scan in a subgraph", 8, 9, node("Loop", "x", "y", body), "batches"},
 		{"type of Clip", 7, 11, func(m *onnxpb.ModelProto) {
 			node("Clip", "x", "y", ir.Float("min", 0))(m)

@@ -16,12 +16,6 @@ func upsample9(s *step) error {
 	return err
 }
 
-// upsample10 gives Upsample its later name.
-func upsample10(s *step) error {
-	s.n.OpType = "Resize"
-	return nil
-}
-
 // resize11 states how coordinates were made before they could be chosen: y[i] = x[i / scale], where the nearest value
 // is the one below along an axis that grows and the one above along an axis that shrinks. Where both can be, or the
 // scales are not known, two nodes do one each: the axes are independent.
@@ -60,10 +54,14 @@ func resize11(s *step) error {
 	return nil
 }
 
-// resize13 refuses a way of making coordinates that is gone.
+// resize13 leaves out the scales where there are sizes: before, something empty had to stand there. A way of making
+// coordinates that is gone is refused.
 func resize13(s *step) error {
 	if ir.AttrString(s.n, "coordinate_transformation_mode", "") == "tf_half_pixel_for_nn" {
 		return errors.New("coordinate_transformation_mode is tf_half_pixel_for_nn, which operator set 13 no longer has: export the model with half_pixel or asymmetric")
+	}
+	if s.input(3) != "" {
+		s.n.Input[2] = ""
 	}
 	return nil
 }
