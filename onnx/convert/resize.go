@@ -10,7 +10,11 @@ import (
 
 // upsample9 makes the attribute scales an input.
 func upsample9(s *step) error {
-	scales := s.take("scales").GetFloats()
+	a, err := s.need("scales")
+	if err != nil {
+		return err
+	}
+	scales := a[0].GetFloats()
 	name, err := s.constant(ir.Float32Tensor("scales", []int64{int64(len(scales))}, scales))
 	s.setInput(1, name)
 	return err
