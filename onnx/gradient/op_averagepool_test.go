@@ -29,7 +29,7 @@ func TestAveragePool(t *testing.T) {
 func TestAveragePoolForms(t *testing.T) {
 	pair, size := ir.Ints("kernel_shape", 2, 2), [][]int64{{2, 2, 4, 6}}
 	free := [][]int64{{-1, 2, -1, -1}}
-	for _, opset := range []int64{8, 10, 11, 13, 19} {
+	for _, opset := range []int64{8, 10, 11, 13, 19, 23} {
 		for _, strides := range [][]int64{{2, 2}, {2, 1}} {
 			checkJacobian(t, jacobianCase{op: "AveragePool", name: fmt.Sprint("opset ", opset, strides), single: true, opset: opset, static: true,
 				shapes: size, attrs: nodeAttrs(pair, ir.Ints("strides", strides...))})

@@ -58,6 +58,8 @@ func TestConvForms(t *testing.T) {
 			attrs: nodeAttrs(ir.Ints("strides", 2, 3), ir.Ints("pads", 0, 1, 2, 0), ir.Ints("kernel_shape", 3, 3))},
 		jacobianCase{op: "Conv", name: "valid", single: true, shapes: [][]int64{{1, 2, 5, 6}, {2, 2, 2, 4}},
 			attrs: nodeAttrs(ir.Ints("strides", 2, 2), ir.String("auto_pad", "VALID"), ir.Ints("kernel_shape", 2, 4))},
+		jacobianCase{op: "Conv", name: "new", single: true, opset: 23, shapes: [][]int64{{2, 2, 4, 5}, {2, 2, 3, 2}, {2}},
+			attrs: nodeAttrs(ir.Ints("strides", 2, 1), ir.Ints("pads", 1, 0, 1, 0), ir.Ints("kernel_shape", 3, 2))},
 		jacobianCase{op: "Conv", name: "old", single: true, opset: 8, shapes: [][]int64{{2, 2, 4, 5}, {2, 2, 3, 2}, {2}},
 			static: true, attrs: nodeAttrs(ir.Ints("strides", 2, 1), ir.Ints("pads", 1, 0, 1, 0))},
 	)

@@ -39,6 +39,7 @@ func TestConvTransposeForms(t *testing.T) {
 	checkJacobian(t,
 		jacobianCase{op: "ConvTranspose", name: "to a shape beyond", single: true, static: true, shapes: shapes,
 			attrs: nodeAttrs(ir.Ints("strides", 3, 3), ir.Ints("output_shape", 10, 8))},
+		jacobianCase{op: "ConvTranspose", name: "new", single: true, opset: 23, shapes: shapes, attrs: nodeAttrs(ir.Ints("strides", 2, 1))},
 		jacobianCase{op: "ConvTranspose", name: "no attributes", single: true, shapes: shapes},
 		jacobianCase{op: "ConvTranspose", name: "groups", single: true, static: true, shapes: [][]int64{{2, 4, 2, 3}, {4, 3, 2, 2}, {6}},
 			attrs: nodeAttrs(ir.Ints("strides", 2, 1), ir.Int("group", 2))},

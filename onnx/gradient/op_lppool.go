@@ -25,6 +25,7 @@ func (c *Context) overPower(dy string) string {
 	if p == 1 {
 		return dy
 	}
+	c.wantOpset(9, "telling apart where a norm is 0")
 	y := c.Out(0)
 	safe := c.Op("Where", c.Op("Greater", y, c.Scalar(y, 0)), y, c.Scalar(y, 1))
 	if p > 2 {

@@ -18,6 +18,8 @@ func TestLpPool(t *testing.T) {
 	checkJacobian(t,
 		jacobianCase{op: "LpPool", name: "defaults", single: true, opset: 9, static: true, draw: steady, shapes: [][]int64{{1, 2, 3, 4}},
 			attrs: nodeAttrs(ir.Ints("kernel_shape", 2, 2))},
+		jacobianCase{op: "LpPool", name: "new", single: true, opset: 23, draw: steady, shapes: [][]int64{{1, 2, 4, 4}},
+			attrs: nodeAttrs(ir.Ints("kernel_shape", 2, 2), ir.Ints("strides", 2, 2))},
 		jacobianCase{op: "LpPool", name: "same", single: true, draw: steady, shapes: [][]int64{{1, 2, 5, 4}},
 			attrs: nodeAttrs(ir.Ints("kernel_shape", 2, 2), ir.Ints("strides", 2, 2), ir.String("auto_pad", "SAME_LOWER"))},
 		jacobianCase{op: "LpPool", name: "dilated, ceil", single: true, opset: 18, draw: steady, shapes: [][]int64{{1, 2, 7, 4}},

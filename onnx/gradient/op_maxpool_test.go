@@ -43,10 +43,11 @@ func TestMaxPoolForms(t *testing.T) {
 	checks := func(name string, opset int64, shape []int64, attrs ...*onnxpb.AttributeProto) {
 		checkJacobian(t, jacobianCase{op: "MaxPool", name: name, opset: opset, single: true, static: opset < 13, shapes: [][]int64{shape}, attrs: attrs, draw: distinctPlaces()})
 	}
-	for _, opset := range []int64{9, 10, 11, 12, 13} {
+	for _, opset := range []int64{9, 10, 11, 12, 13, 23} {
 		checks(fmt.Sprint("opset ", opset), opset, []int64{2, 1, 4, 4}, pair, ir.Ints("strides", 2, 2))
 		checks(fmt.Sprint("gaps, opset ", opset), opset, []int64{2, 1, 5, 4}, pair, ir.Ints("strides", 3, 2))
 	}
+	checks("overlap, new", 23, []int64{2, 1, 4, 4}, pair)
 	for _, mode := range []string{"SAME_UPPER", "SAME_LOWER", "VALID"} {
 		checks(mode, 17, []int64{1, 2, 5, 5}, ir.Ints("kernel_shape", 3, 2), ir.Ints("strides", 2, 2), ir.String("auto_pad", mode))
 	}

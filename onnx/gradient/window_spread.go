@@ -12,11 +12,12 @@ const matrixSize = 128
 
 // spread gives each place of x the sum of what the windows that see it have in dy [N, C, out...]:
 //
-//	dx[n, c, o stride + k dilation - before] = sum over o and k of dy[n,c,o] / count[o],
+//	dx[n, c, o stride + k dilation - before] = sum over o and k of dy[n,c,o] / count[o].
 //
-// with the number of places that a window counts on each axis, or 1 without counts. Windows are boxes, so for known
-// sizes this is a product with one constant matrix [in, out] an axis. counts is what windowCounts gives.
-func (c *Context) spread(v window, dy, x string, counts bool, padded bool) string {
+// The count is 1 or, with counts, the number of places in the window, those of the padding included where padded says
+// so. Windows are boxes, so for known sizes this is a product with one constant matrix [in, out] an axis; for windows
+// that tile x it is a magnified dy.
+func (c *Context) spread(v window, dy, x string, counts, padded bool) string {
 	in, fixed := c.types[x].spatialSizes()
 	out, fixedOut := c.types[dy].spatialSizes()
 	single := c.types[x].Elem == ir.Float32

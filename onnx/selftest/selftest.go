@@ -62,6 +62,8 @@ const (
 	perRow = 8
 	// togetherTolerance is what another order of sums, for another batch size, may change.
 	togetherTolerance = 1e-4
+	// jitter is how far samples are moved, relative to the size of their values.
+	jitter = 0x1p-6
 	// ulps is the relative error that the logits of a network in float32 can be trusted to have at most: some units in
 	// the last place.
 	ulps = 2 * 0x1p-23
@@ -71,7 +73,7 @@ const (
 
 // steps are the distances of central differences relative to the size of the values, powers of two so that they are
 // exact in float32.
-var steps = []float64{0x1p-4, 0x1p-6, 0x1p-8, 0x1p-10}
+var steps = []float64{0x1p-4, 0x1p-6, 0x1p-8, 0x1p-10, 0x1p-12, 0x1p-14}
 
 // Run tests a gradient graph on the rows of x, samples one after another; two or more. A graph that fails is an error of
 // kind fault.Data that says what is wrong with it; the report holds what was measured until then.
@@ -123,7 +125,34 @@ func (g Graph) open(x []float32, seed uint64) (*test, error) {
 		t.batch = g.Batch
 	}
 	t.report.Rows = t.rows
+	t.jitter()
 	return t, nil
+}
+
+// jitter moves the samples a little, each value by chance: a constant background makes many values of a network exactly
+// equal, and where a pooling layer takes the largest of equal values there is no derivative.
+func (t *test) jitter() {
+	for r := range t.rows {
+		rng, reach := t.seed.At(uint64(r), 1), t.reach(r)
+		for i := range t.width {
+			t.x[r*t.width+i] += float32(reach * jitter * (2*rng.Float64() - 1))
+		}
+	}
+}
+
+// reach is about the size of the values of a row, a power of two.
+func (t *test) reach(r int) float64 {
+	size, reach := 0.0, 1.0
+	for _, v := range t.x[r*t.width : (r+1)*t.width] {
+		size = max(size, math.Abs(float64(v)))
+	}
+	for reach < size {
+		reach *= 2
+	}
+	for reach > size && reach > 0x1p-6 {
+		reach /= 2
+	}
+	return reach
 }
 
 func (t *test) close() {
@@ -227,18 +256,11 @@ func (t *test) together(ctx context.Context) (err error) {
 // row compares some partial derivatives of a row with central differences.
 func (t *test) row(ctx context.Context, r int) error {
 	score, x := t.score[r*t.width:(r+1)*t.width], t.x[r*t.width:(r+1)*t.width]
-	largest, size := 0.0, 0.0
-	for i, v := range score {
-		largest, size = max(largest, math.Abs(float64(v))), max(size, math.Abs(float64(x[i])))
+	largest := 0.0
+	for _, v := range score {
+		largest = max(largest, math.Abs(float64(v)))
 	}
-	picked := t.pick(score, r)
-	reach := 1.0
-	for reach < size {
-		reach *= 2
-	}
-	for reach > size && reach > 0x1p-6 {
-		reach /= 2
-	}
+	picked, reach := t.pick(score, r), t.reach(r)
 	var moved []float32
 	for _, i := range picked {
 		for _, s := range steps {
