@@ -13,7 +13,11 @@ func TestLpNormalization(t *testing.T) {
 	for _, p := range []int64{1, 2} {
 		for _, axis := range []int64{0, 1, -1} {
 			attrs := []*onnxpb.AttributeProto{ir.Int("p", p), ir.Int("axis", axis)}
-			for _, opset := range []int64{8, 17, 18, 22} {
+			opsets := []int64{17}
+			if axis == 1 {
+				opsets = []int64{8, 17, 18, 22}
+			}
+			for _, opset := range opsets {
 				checkJacobian(t, jacobianCase{
 					op: "LpNormalization", name: fmt.Sprintf("p %d axis %d opset %d ", p, axis, opset), opset: opset, shapes: [][]int64{{2, 3, 2}},
 					attrs: attrs, draw: steady, static: opset < 13,
