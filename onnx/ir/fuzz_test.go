@@ -137,7 +137,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(exercise)
 }
 
-// Every seed cut off at every place and with every bit turned in turn, as far as time allows.
+// Every seed cut off at every place, and with one bit turned at every place.
 func TestBrokenSeeds(t *testing.T) {
 	for _, data := range seeds(t) {
 		if len(data) > 4000 {
