@@ -18,12 +18,12 @@ type Prediction[ID int64 | string] struct {
 	Logits []float32 `parquet:"logits,optional,list" doc:"The K logits f(x) in class order. Null where status is not ok or logits are not kept."`
 	Probs  []float32 `parquet:"probs,optional,list" doc:"Softmax of the logits, K values in [0,1]; rounded to float32, so recompute from logits where small probabilities matter. Null where logits are."`
 
-	Energy    *float64 `parquet:"energy,optional" doc:"E(x) = -logsumexp f(x) in nats: low = likely, high = unlikely under the model. The log density up to an unknown constant is -energy. Null where status is not ok."`
+	Energy    *float64 `parquet:"energy,optional" doc:"E(x) = -logsumexp f(x) in nats: low = likely, high = unlikely under the model. The log density up to an unknown constant is -energy. Null where status is not ok or energy_reason says why."`
 	ScoreNorm *float64 `parquet:"score_norm,optional" doc:"L2 norm, >= 0, of the gradient of logsumexp f(x) with respect to x in model space. Null where the gradient was not computed."`
 
 	OODMSP             *float64 `parquet:"ood_msp,optional" doc:"Detector score, larger = more OOD: minus the largest softmax probability, [-1,0). Null where status is not ok."`
 	OODMaxLogit        *float64 `parquet:"ood_max_logit,optional" doc:"Detector score, larger = more OOD: minus the largest logit. Null where status is not ok."`
-	OODEnergy          *float64 `parquet:"ood_energy,optional" doc:"Detector score, larger = more OOD: the energy, -logsumexp f(x). Null where status is not ok."`
+	OODEnergy          *float64 `parquet:"ood_energy,optional" doc:"Detector score, larger = more OOD: the energy, -logsumexp f(x). Null where energy is."`
 	OODEntropy         *float64 `parquet:"ood_entropy,optional" doc:"Detector score, larger = more OOD: entropy of the softmax in nats. Null where status is not ok."`
 	OODMargin          *float64 `parquet:"ood_margin,optional" doc:"Detector score, larger = more OOD: minus the margin, [-1,0]. Null where status is not ok."`
 	OODApproximateMass *float64 `parquet:"ood_approximate_mass,optional" doc:"Detector score, larger = more OOD: score_norm, the approximate mass of Grathwohl et al. 2020. Null where the gradient was not computed."`
@@ -41,4 +41,5 @@ type Prediction[ID int64 | string] struct {
 	Status       string  `parquet:"status,dict" doc:"ok, or why the row could not be decoded or scored: nan, infinite, wrong_length, null_x, null_value, label_out_of_range, duplicate_id (from the data), nan_logits, inf_logits, all_neg_inf_logits (from the model). Such rows stay in the table with null results."`
 	StatusReason *string `parquet:"status_reason,optional,dict" doc:"What was found and wanted, for a person. Null where status is ok."`
 	Tie          *bool   `parquet:"tie,optional" doc:"More than one class has the largest logit. Null where status is not ok."`
+	EnergyReason *string `parquet:"energy_reason,optional,dict" doc:"Why energy and ood_energy are null though status is ok: probabilities_only, the model gives probabilities, whose logarithms are the logits here and hold no density. Null where energy is not."`
 }

@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/jempipe/jempipe/datasets"
 	"github.com/jempipe/jempipe/internal/fault"
+	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
 
 // DataChecker is a Stage that can find mistakes as soon as the headers of its data sets are known, before any stage
@@ -46,6 +49,69 @@ func (dc *DataContext) Stage(ref StageRef) Stage {
 		return s.Config
 	}
 	return nil
+}
+
+// FileLister is a Stage whose files point to further ones, such as the weights beside a model. Their content is part of
+// the fingerprint too.
+type FileLister interface {
+	// MoreFiles lists them; path makes the path of a file that the configuration names. Files that cannot be read are no
+	// error: they are reported elsewhere.
+	MoreFiles(path func(FileRef) string) ([]string, error)
+}
+
+// Trial is a Stage that can try out, before anything runs, whether it can work with the files that it names.
+type Trial interface {
+	// Try gives notes for a person: what was found and measured.
+	Try(ctx context.Context, tc *TrialContext) (notes []string, err error)
+}
+
+// TrialContext is what a Trial works with.
+type TrialContext struct {
+	DataContext
+	runtime func() (*ort.Runtime, error)
+}
+
+// Open gives a data set, to read its first rows.
+func (tc *TrialContext) Open(ref DataRef) (datasets.Dataset, error) { return tc.set.Get(string(ref)) }
+
+// File is the path of a file that the configuration names.
+func (tc *TrialContext) File(ref FileRef) string { return tc.cfg.path(string(ref)) }
+
+// Seed is that of the run.
+func (tc *TrialContext) Seed() uint64 { return tc.cfg.Seed }
+
+// Runtime is ONNX Runtime as the configuration wants it. It stays open until all trials are done.
+func (tc *TrialContext) Runtime() (*ort.Runtime, error) { return tc.runtime() }
+
+// Try runs the trials of all stages of a configuration that Check has found sound. Notes carry the name of their stage.
+func (c *Config) Try(ctx context.Context, log *slog.Logger) (notes []string, err error) {
+	var rt *ort.Runtime
+	defer func() {
+		if rt != nil {
+			err = errors.Join(err, rt.Close())
+		}
+	}()
+	open := func() (*ort.Runtime, error) {
+		var err error
+		if rt == nil {
+			rt, err = ort.Open(c.Runtime, log)
+		}
+		return rt, err
+	}
+	set := c.set()
+	var errs []error
+	for _, s := range c.Stages {
+		t, ok := s.Config.(Trial)
+		if !ok {
+			continue
+		}
+		found, err := t.Try(ctx, &TrialContext{DataContext{c, set, s}, open})
+		for _, note := range found {
+			notes = append(notes, s.Name+": "+note)
+		}
+		errs = append(errs, err)
+	}
+	return notes, errors.Join(errs...)
 }
 
 // checkData runs the data checks of all stages.

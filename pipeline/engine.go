@@ -166,6 +166,20 @@ func (e *engine) inputs(ctx context.Context, s *StageConfig) (Inputs, map[string
 		in.Files[name] = sum
 		files[""] = append(files[""], path)
 	}
+	if l, ok := s.Config.(FileLister); ok {
+		more, err := l.MoreFiles(func(ref FileRef) string { return e.cfg.path(string(ref)) })
+		if err != nil {
+			return in, nil, fault.New(fault.Data, "stages."+s.Name, "%v", err)
+		}
+		for _, path := range more {
+			sum, err := e.inputHash(ctx, path, "stages."+s.Name)
+			if err != nil {
+				return in, nil, err
+			}
+			in.Files["+"+filepath.Base(path)] += sum
+			files[""] = append(files[""], path)
+		}
+	}
 	return in, files, nil
 }
 

@@ -99,8 +99,11 @@ func (l *loader) references() {
 // fill gives an absent reference its default where that exists.
 func (l *loader) fill(s *StageConfig, f *field, v reflect.Value) {
 	if v.Kind() != reflect.Slice {
-		if l.exists(f, f.def) && (f.typ == dataRefType || f.def != s.Name) { // a stage does not refer to itself
-			v.SetString(f.def)
+		for _, name := range list(f.def) { // the first that is there
+			if l.exists(f, name) && (f.typ == dataRefType || name != s.Name) { // a stage does not refer to itself
+				v.SetString(name)
+				return
+			}
 		}
 		return
 	}

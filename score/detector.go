@@ -41,6 +41,7 @@ func (o Options) temperature() float64 {
 type Sample struct {
 	Logits    []float32 // [K]
 	ScoreNorm float64   // l2 norm of this sample's own d logsumexp / dx; NaN when absent
+	NoDensity string    // why the logits hold no density, such as that they are logarithms of probabilities; "" where they do
 
 	row  Row
 	done bool
@@ -94,6 +95,17 @@ func fromRow(f func(Row) float64) func(*Sample, Options) (float64, string) {
 			return math.NaN(), r.Reason
 		}
 		return f(r), ""
+	}
+}
+
+// fromDensity is fromLimit for figures that are log densities.
+func fromDensity(f func(Row) float64) func(*Sample, Options) (float64, string) {
+	limit := fromLimit(f)
+	return func(s *Sample, o Options) (float64, string) {
+		if s.NoDensity != "" {
+			return math.NaN(), s.NoDensity
+		}
+		return limit(s, o)
 	}
 }
 

@@ -6,5 +6,5 @@ var _ = register(Detector{
 	Formula: "-logsumexp(z)",
 	Source:  "Grathwohl et al. 2019; Liu et al. 2020",
 	Needs:   NeedsLogits,
-	Score:   fromLimit(Row.Energy),
+	Score:   fromDensity(Row.Energy),
 })

@@ -9,6 +9,9 @@ var _ = register(Detector{
 	Source:  "Liu et al. 2020",
 	Needs:   NeedsLogits,
 	Score: func(s *Sample, o Options) (float64, string) {
+		if s.NoDensity != "" {
+			return math.NaN(), s.NoDensity
+		}
 		t := o.temperature()
 		if v := -t * LogSumExpAt(s.Logits, t); !math.IsNaN(v) {
 			return v, ""

@@ -4,20 +4,24 @@ package stages
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/jempipe/jempipe/datasets"
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/model"
+	"github.com/jempipe/jempipe/onnx/ir"
+	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
 )
 
 // Kinds lists all stage kinds.
 func Kinds() []pipeline.Kind {
-	return []pipeline.Kind{TrainKind(), ExportKind(), InferKind(), SGLDKind(), CalibrateKind(), OODKind(), ReportKind()}
+	return []pipeline.Kind{TrainKind(), ModelKind(), ExportKind(), InferKind(), SGLDKind(), CalibrateKind(), OODKind(), ReportKind()}
 }
 
 // stageSeed keys the random streams of a stage by the run's seed and the stage's name.
@@ -99,6 +103,15 @@ func writeTable[T any](rc *pipeline.RunContext, name string, meta outputs.Meta, 
 	}
 	rc.Rows(path, int64(len(rows)))
 	return nil
+}
+
+// writeModel writes an ONNX file.
+func writeModel(path string, m *onnxpb.ModelProto) error {
+	data, err := ir.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return outputs.WriteFileAtomic(path, data)
 }
 
 // text is a nullable column's value: null for "".

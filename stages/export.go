@@ -16,6 +16,7 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
+	"github.com/jempipe/jempipe/onnx/selftest"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
 	"github.com/jempipe/jempipe/train/gorgonia"
@@ -24,18 +25,18 @@ import (
 // ExportKind writes a trained model as ONNX files and checks them against the engine that trained it.
 func ExportKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "export", Version: 1,
-		Summary: "Writes models/classifier.onnx (logits, energy, features), models/score.onnx (logits, energy and the gradient of logsumexp f(x)) and a copy of the weights. Fails when ONNX Runtime and gorgonia disagree on a probe batch.",
+		Name: "export", Version: 2,
+		Summary: "Writes models/classifier.onnx (logits, energy, features), models/score.onnx (logits, energy and the gradient of logsumexp f(x)) and a copy of the weights. Tests the gradient against central differences on a probe batch; fails when it, or ONNX Runtime and gorgonia, disagree. The model of a model stage that cannot be differentiated is exported without score.onnx.",
 		New:     func() pipeline.Stage { return &Export{ProbeRows: 64, Tolerance: 1e-4} },
 	}
 }
 
 // Export is the configuration of an export stage.
 type Export struct {
-	Model     pipeline.StageRef `yaml:"model" required:"true" default:"train" kinds:"train" doc:"Stage whose model is exported."`
+	Model     pipeline.StageRef `yaml:"model" required:"true" default:"train|model" kinds:"train|model" doc:"Stage whose model is exported."`
 	Probe     pipeline.DataRef  `yaml:"probe" default:"valid" doc:"Data set whose first rows make half of the probe batch; the rest is uniform noise over the raw range. Absent: noise alone."`
 	ProbeRows int               `yaml:"probe_rows" min:"2" max:"4096" default:"64" doc:"Rows of the probe batch."`
-	Tolerance float64           `yaml:"tolerance" above:"0" default:"1e-4" doc:"Largest difference between ONNX Runtime and gorgonia, relative to the largest value of the batch, for logits and for input gradients."`
+	Tolerance float64           `yaml:"tolerance" above:"0" default:"1e-4" doc:"Largest difference between ONNX Runtime and gorgonia, relative to the largest value of the batch, for logits and for input gradients. Of no use for the model of a model stage."`
 }
 
 // Lint implements pipeline.Stage.
@@ -43,6 +44,9 @@ func (e *Export) Lint(*pipeline.LintContext) {}
 
 // Run implements pipeline.Stage.
 func (e *Export) Run(ctx context.Context, rc *pipeline.RunContext) error {
+	if _, ok := rc.StageConfig(e.Model).(*Model); ok {
+		return e.foreign(ctx, rc)
+	}
 	b, err := loadBundle(rc.StageDir(e.Model))
 	if err != nil {
 		return err
@@ -75,7 +79,8 @@ func (e *Export) Run(ctx context.Context, rc *pipeline.RunContext) error {
 // check runs the exported graphs and the training engine on one probe batch. They were made from the same description
 // by code that shares nothing, so agreement means that both are right.
 func (e *Export) check(ctx context.Context, rc *pipeline.RunContext, b bundle, graphs map[string][]byte) error {
-	raw, err := e.probe(ctx, rc, b)
+	lo, hi := b.rawRange()
+	raw, err := e.probe(ctx, rc, b.Arch.Size(), lo, hi)
 	if err != nil {
 		return err
 	}
@@ -104,6 +109,9 @@ func (e *Export) check(ctx context.Context, rc *pipeline.RunContext, b bundle, g
 	if err != nil {
 		return err
 	}
+	if err := e.selfTest(ctx, rc, rt, b, graphs[scoreFile], raw); err != nil {
+		return err
+	}
 	for _, c := range []struct {
 		key, file string
 		got, want []float32
@@ -122,11 +130,35 @@ func (e *Export) check(ctx context.Context, rc *pipeline.RunContext, b bundle, g
 	return nil
 }
 
+// selfTest compares the gradient graph with central differences of its own logits.
+func (e *Export) selfTest(ctx context.Context, rc *pipeline.RunContext, rt *ort.Runtime, b bundle, graph []byte, raw []float32) error {
+	s, err := rt.Session(graph, ort.SessionOptions{Threads: 1, Name: scoreFile})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	from, scale, _, err := b.Preprocess.Map(b.Arch.Input)
+	if err != nil {
+		return err
+	}
+	g := selftest.Graph{Session: s, Name: scoreFile, Input: lower.InputX, Shape: b.Preprocess.SampleShape, Logits: lower.OutputLogits,
+		Score: lower.OutputScore, Readout: lower.Energy.Of, From: from, Scale: scale}
+	report, err := g.Run(ctx, testRows(raw, b.Arch.Size()), stageSeed(rc))
+	rc.Detail("gradient_test", report)
+	return err
+}
+
+// testRows are the rows of a probe that the self-test takes: from the middle, where rows of data meet noise.
+func testRows(raw []float32, width int) []float32 {
+	const most = 16
+	n := len(raw) / width
+	first := max(0, n/2-most/2)
+	return raw[first*width : min(n, first+most)*width]
+}
+
 // probe is raw samples: rows of the probe data set, if any, and uniform noise.
-func (e *Export) probe(ctx context.Context, rc *pipeline.RunContext, b bundle) ([]float32, error) {
-	width := b.Arch.Size()
+func (e *Export) probe(ctx context.Context, rc *pipeline.RunContext, width int, lo, hi float64) ([]float32, error) {
 	raw := make([]float32, e.ProbeRows*width)
-	lo, hi := b.rawRange()
 	rng := keyed.New(stageSeed(rc), "export probe").At(0, 0)
 	for i := range raw {
 		raw[i] = float32(lo + (hi-lo)*rng.Float64())
@@ -151,6 +183,10 @@ func firstRows(ctx context.Context, rc *pipeline.RunContext, ref pipeline.DataRe
 	if err != nil {
 		return nil, err
 	}
+	return readFirst(ctx, ds, n)
+}
+
+func readFirst(ctx context.Context, ds datasets.Dataset, n int) (*datasets.Rows, error) {
 	r, err := ds.Open(ctx, n)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func fits(info datasets.Info, m modelData, labels bool) error {
 // trainedBy follows a model back to the stage that trained it; "" where that cannot be told.
 func trainedBy(stage func(pipeline.StageRef) pipeline.Stage, ref pipeline.StageRef) pipeline.StageRef {
 	switch s := stage(ref).(type) {
-	case *Train:
+	case *Train, *Model:
 		return ref
 	case *Export:
 		return trainedBy(stage, s.Model)
@@ -81,9 +81,15 @@ func checkSameModel(lc *pipeline.LintContext, main pipeline.StageRef, key string
 
 // trainingData describes the data set that a model was trained on.
 func trainingData(dc *pipeline.DataContext, ref pipeline.StageRef) (datasets.Info, bool) {
-	t, ok := dc.Stage(trainedBy(dc.Stage, ref)).(*Train)
-	if !ok {
-		return datasets.Info{}, false
+	switch s := dc.Stage(trainedBy(dc.Stage, ref)).(type) {
+	case *Train:
+		return dc.Data(s.Data)
+	case *Model:
+		info, ok := dc.Data(s.Data)
+		if s.ClassNames != nil {
+			info.Classes = s.ClassNames
+		}
+		return info, ok
 	}
-	return dc.Data(t.Data)
+	return datasets.Info{}, false
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -19,7 +21,7 @@ import (
 // InferKind scores data sets with an exported model.
 func InferKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "infer", Version: 1,
+		Name: "infer", Version: 2,
 		Summary: "Runs the exported model over data sets and writes predictions/dataset=NAME/part-*.parquet: logits, energies and detector scores, a row for each input row.",
 		New:     func() pipeline.Stage { return &Infer{BatchSize: 256, PartRows: 1 << 20, Score: true} },
 	}
@@ -30,7 +32,7 @@ type Infer struct {
 	Model     pipeline.StageRef  `yaml:"model" required:"true" default:"export" kinds:"export" doc:"Stage whose ONNX files are run."`
 	ID        []pipeline.DataRef `yaml:"id" required:"true" doc:"Data sets of the distribution that the model was trained on; role id in the tables."`
 	OOD       []pipeline.DataRef `yaml:"ood" doc:"Data sets from elsewhere; role ood. Their labels, if any, belong to another label space and become null."`
-	Score     bool               `yaml:"score" default:"true" doc:"Run score.onnx, which gives score_norm and the detector approximate_mass; false runs classifier.onnx, about three times faster."`
+	Score     bool               `yaml:"score" default:"true" doc:"Run score.onnx, which gives score_norm and the detector approximate_mass; false runs classifier.onnx, about three times faster. A model without a gradient is run without, and these are null."`
 	BatchSize int                `yaml:"batch_size" min:"1" max:"65536" default:"256" doc:"Rows of a call. Batches are cut at fixed row positions; another size may change logits in the last bits."`
 	PartRows  int64              `yaml:"part_rows" min:"1" default:"1048576" doc:"Rows of a Parquet file before the next one is begun."`
 }
@@ -95,6 +97,7 @@ func (s *Infer) Run(ctx context.Context, rc *pipeline.RunContext) error {
 // inferModel is the loaded model with what its metadata tells.
 type inferModel struct {
 	session *ort.Session
+	batch   int // the only batch size that the model takes; 0: any
 	path    string
 	hash    string
 	modelData
@@ -103,6 +106,7 @@ type inferModel struct {
 	width   int        // elements of a score
 	score   bool
 	threads int
+	noEnergy string // why the logits hold no density; "" where they do
 
 	detectors []score.Detector // those that predictions has a column for
 }
@@ -113,6 +117,9 @@ func (s *Infer) open(rc *pipeline.RunContext) (inferModel, error) {
 		file = scoreFile
 	}
 	m := inferModel{path: modelPath(rc, s.Model, file), score: s.Score}
+	if _, err := os.Stat(m.path); s.Score && errors.Is(err, fs.ErrNotExist) { // the export stage says why there is none
+		m.path, m.score = modelPath(rc, s.Model, classifierFile), false
+	}
 	for _, name := range outputs.Detectors() {
 		if d, ok := score.FindDetector(name); ok {
 			m.detectors = append(m.detectors, d)
@@ -135,6 +142,9 @@ func (s *Infer) open(rc *pipeline.RunContext) (inferModel, error) {
 	if err := m.describe(); err != nil {
 		m.session.Close()
 		return m, err
+	}
+	if s.Score && !m.score {
+		rc.Detail("no_score", m.session.Metadata()[noScoreKey])
 	}
 	return m, nil
 }
@@ -160,6 +170,14 @@ func (m *inferModel) describe() error {
 	}
 	for _, d := range in[0].Shape[1:] {
 		m.shape = append(m.shape, int(d))
+	}
+	m.batch = int(max(0, in[0].Shape[0]))
+	if text, ok := m.session.Metadata()[foreignKey]; ok {
+		var facts foreignFacts
+		if err := json.Unmarshal([]byte(text), &facts); err != nil {
+			return fault.New(fault.Data, m.path, "metadata %s", foreignKey).Because(err)
+		}
+		m.noEnergy = facts.EnergyReason
 	}
 	m.width = 1
 	for _, v := range m.session.Outputs() {

@@ -75,6 +75,16 @@ type oodTables struct {
 	roc        []outputs.ROC
 	histograms []outputs.Histogram
 	thresholds []outputs.Threshold
+	noEnergy   string // why no row has an energy; "" where rows have one
+}
+
+// why is the reason for an undefined figure of a detector: that its scores do not exist, where they do not.
+func (t *oodTables) why(detector, found string) string {
+	d, _ := score.FindDetector(detector)
+	if found != "" && t.noEnergy != "" && (d.Name == "energy" || d.Needs == score.NeedsScoreNorm) {
+		return t.noEnergy
+	}
+	return found
 }
 
 func (o *OOD) thresholdsAndMetrics(ctx context.Context, rc *pipeline.RunContext, dir, on string) (decisions, error) {
@@ -89,6 +99,7 @@ func (o *OOD) thresholdsAndMetrics(ctx context.Context, rc *pipeline.RunContext,
 		return d, err
 	}
 	d.meta = tableMeta(rc, meta.ModelHash, meta.ClassNames)
+	t.noEnergy = meta.Extra[noEnergyKey]
 	for i, name := range o.Detectors {
 		row := outputs.Threshold{Detector: name, IDDataset: on, AcceptanceTarget: o.Acceptance, N: fitted[i].Len()}
 		th, err := fitted[i].Threshold(o.Acceptance)
@@ -99,7 +110,7 @@ func (o *OOD) thresholdsAndMetrics(ctx context.Context, rc *pipeline.RunContext,
 			row.Threshold, row.Acceptance = outputs.Defined(th.Value), outputs.Defined(th.Reached)
 			d.thresholds[name] = th.Value
 		} else {
-			row.Reason = text(th.Reason)
+			row.Reason = text(t.why(name, th.Reason))
 		}
 		t.thresholds = append(t.thresholds, row)
 	}
@@ -178,7 +189,7 @@ func (t *oodTables) compare(o *OOD, detector, ood string, id, other *score.Score
 	add := func(metric, positive string, m score.Metric) {
 		t.metrics = append(t.metrics, outputs.OODMetric{IDDataset: string(o.ID), OODDataset: ood, Detector: detector, Metric: metric, PositiveClass: text(positive),
 			Value: outputs.Defined(m.Value), CILow: outputs.Defined(m.CILow), CIHigh: outputs.Defined(m.CIHigh), CIMethod: text(m.CIMethod), NID: r.NID(), NOOD: r.NOOD(),
-			NDroppedID: id.Dropped(), NDroppedOOD: other.Dropped(), Threshold: outputs.Defined(m.Threshold), Reason: text(m.Reason)})
+			NDroppedID: id.Dropped(), NDroppedOOD: other.Dropped(), Threshold: outputs.Defined(m.Threshold), Reason: text(t.why(detector, m.Reason))})
 	}
 	add(outputs.MetricAUROC, "", r.AUROC())
 	add(outputs.MetricAveragePrecision, outputs.PositiveOOD, r.AveragePrecision(score.PositiveOOD))

@@ -57,6 +57,9 @@ func predictionMeta(rc *pipeline.RunContext, m inferModel) outputs.Meta {
 	meta := tableMeta(rc, m.hash, m.classes)
 	meta.SampleShape = m.shape
 	meta.Extra = map[string]string{rangeKey: mustJSON(m.shown)}
+	if m.noEnergy != "" {
+		meta.Extra[noEnergyKey] = m.noEnergy
+	}
 	return meta
 }
 
@@ -155,6 +158,8 @@ type scorer struct {
 	in   *ort.Tensor
 	out  []*ort.Tensor // logits, score
 	norm []float64
+
+	logits []float32 // of several batches
 }
 
 func newScorer(m inferModel) (*scorer, error) {
@@ -193,24 +198,52 @@ func (s *scorer) resize(n int) (err error) {
 	return nil
 }
 
-// run gives logits [n,K] and, where the model has a score, its norm a row; both are valid until the next call.
+// run gives logits [n,K] and, where the model has a score, its norm a row; both are valid until the next call. A model
+// with a batch size of its own gets batches of that size, the last one filled up with its last row.
 func (s *scorer) run(ctx context.Context, x []float32, n int) ([]float32, []float64, error) {
-	if err := s.resize(n); err != nil {
+	step := n
+	if s.m.batch > 0 {
+		step = s.m.batch
+	}
+	if err := s.resize(step); err != nil {
 		return nil, nil, err
 	}
-	copy(s.in.Data(), x)
-	if err := s.call.Run(ctx, []*ort.Tensor{s.in}, s.out); err != nil {
-		return nil, nil, err
+	if s.m.batch == 0 {
+		copy(s.in.Data(), x)
+		if err := s.call.Run(ctx, []*ort.Tensor{s.in}, s.out); err != nil {
+			return nil, nil, err
+		}
+		s.norm = s.norms(s.norm[:0], n)
+		return s.out[0].Data(), s.norm, nil
 	}
+	s.logits, s.norm = s.logits[:0], s.norm[:0]
+	width, k := len(x)/n, len(s.m.classes)
+	for at := 0; at < n; at += step {
+		rows := min(step, n-at)
+		in := s.in.Data()
+		copy(in, x[at*width:(at+rows)*width])
+		for r := rows; r < step; r++ {
+			copy(in[r*width:(r+1)*width], x[(at+rows-1)*width:])
+		}
+		if err := s.call.Run(ctx, []*ort.Tensor{s.in}, s.out); err != nil {
+			return nil, nil, err
+		}
+		s.logits = append(s.logits, s.out[0].Data()[:rows*k]...)
+		s.norm = s.norms(s.norm, rows)
+	}
+	return s.logits, s.norm, nil
+}
+
+// norms appends the norms of the first rows of the score; nil where the model has none.
+func (s *scorer) norms(to []float64, rows int) []float64 {
 	if !s.m.score {
-		return s.out[0].Data(), nil, nil
+		return nil
 	}
-	s.norm = s.norm[:0]
 	g := s.out[1].Data()
-	for i := range n {
-		s.norm = append(s.norm, score.L2Norm(g[i*s.m.width:(i+1)*s.m.width]))
+	for i := range rows {
+		to = append(to, score.L2Norm(g[i*s.m.width:(i+1)*s.m.width]))
 	}
-	return s.out[0].Data(), s.norm, nil
+	return to
 }
 
 // Close frees the tensors.
@@ -252,7 +285,7 @@ func predict[ID int64 | string](m inferModel, dataset, role string, rows *datase
 		p.Status, p.StatusReason = row.Reason, text("the model gave logits that have no softmax")
 		return p
 	}
-	sample := score.Sample{Logits: z, ScoreNorm: math.NaN()}
+	sample := score.Sample{Logits: z, ScoreNorm: math.NaN(), NoDensity: m.noEnergy}
 	if norms != nil {
 		sample.ScoreNorm = norms[i]
 		p.ScoreNorm = outputs.Defined(norms[i])
@@ -262,7 +295,12 @@ func predict[ID int64 | string](m inferModel, dataset, role string, rows *datase
 	if p.Label != nil {
 		p.Correct = new(*p.Label == *p.Pred)
 	}
-	p.Confidence, p.Margin, p.Entropy, p.Energy = outputs.Defined(row.Confidence), outputs.Defined(row.Margin), outputs.Defined(row.Entropy), outputs.Defined(row.Energy())
+	p.Confidence, p.Margin, p.Entropy = outputs.Defined(row.Confidence), outputs.Defined(row.Margin), outputs.Defined(row.Entropy)
+	if m.noEnergy == "" {
+		p.Energy = outputs.Defined(row.Energy())
+	} else {
+		p.EnergyReason = text(m.noEnergy)
+	}
 	p.Logits = append([]float32(nil), z...)
 	p.Probs = make([]float32, k)
 	for j, v := range probs {

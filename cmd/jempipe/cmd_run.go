@@ -130,18 +130,26 @@ func (a *app) checkCommand() *cli.Command {
 		Usage:     "look for mistakes in the YAML file and in the files that it names",
 		ArgsUsage: "[pipeline.yaml]",
 		Description: `Lists every finding at once, each with file:line:column. Opens the data sets'
-headers and schemas but reads no rows.`,
+headers and schemas but reads no rows. Models of others are taken in and their
+gradients tested on a few rows, as the run will do it.`,
 		Flags: common(),
-		Action: func(c *cli.Context) error {
-			cfg, _, err := a.load(c)
+		Action: stoppable(func(c *cli.Context) error {
+			cfg, opts, err := a.load(c)
 			if err != nil {
 				return err
 			}
 			if err := cfg.Check(); err != nil {
 				return err
 			}
+			notes, err := cfg.Try(c.Context, opts.Log)
+			for _, note := range notes {
+				fmt.Fprintln(a.stdout, note)
+			}
+			if err != nil {
+				return err
+			}
 			fmt.Fprintf(a.stdout, "%s: no findings; %d data sets, %d stages\n", cfg.File, len(cfg.Data), len(cfg.Stages))
 			return nil
-		},
+		}),
 	}
 }

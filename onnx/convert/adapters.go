@@ -9,16 +9,17 @@ var adapters = map[int64]map[string]adapter{
 		"Upsample":           upsample9,
 	},
 	10: {
-		"Dropout":  dropout10,
-		"Slice":    slice10,
-		"TopK":     topK10,
-		"Upsample": upsample10,
+		"Dropout":      dropout10,
+		"DynamicSlice": rename("Slice"),
+		"Slice":        slice10,
+		"TopK":         topK10,
+		"Upsample":     rename("Resize"),
 	},
 	11: {
 		"Clip":    clip11,
 		"Pad":     pad11,
 		"Resize":  resize11,
-		"Scatter": scatter11,
+		"Scatter": rename("ScatterElements"),
 	},
 	12: {
 		"Dropout": dropout12,

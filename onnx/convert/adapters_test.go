@@ -132,6 +132,7 @@ func TestRenamedOperatorsAndModes(t *testing.T) {
 			must(b.T, b.Initializer(i))
 			b.y("Scatter", []string{"x", "at", b.floats([]int64{1, 3}, 7, 8, 9)}, ir.Int("axis", 0))
 		}},
+		raiseCase{name: "DynamicSlice", from: 9, shape: []int64{4, 5}, build: func(b builder) { b.y("DynamicSlice", []string{"x", b.ints(1), b.ints(3), b.ints(0)}) }},
 		raiseCase{name: "RoiAlign", from: 10, shape: []int64{1, 2, 8, 8}, last: 21, build: func(b builder) {
 			b.y("RoiAlign", []string{"x", b.floats([]int64{1, 4}, 1, 1, 6, 5), b.ints(0)}, ir.Int("output_height", 3), ir.Int("output_width", 3), ir.Int("sampling_ratio", 2))
 		}},
@@ -170,7 +171,9 @@ func TestResize(t *testing.T) {
 				}})
 		}
 	}
-	cases = append(cases, raiseCase{name: "Resize 11 to sizes", from: 11, shape: []int64{1, 2, 5, 6}, tolerance: 1e-6, build: func(b builder) {
+	cases = append(cases, raiseCase{name: "Resize 11 to sizes, computed empty scales", from: 11, shape: []int64{1, 2, 5, 6}, tolerance: 1e-6, build: func(b builder) {
+		b.y("Resize", []string{"x", b.floats([]int64{0}), b.Add("ConstantOfShape", []string{b.ints(0)}), b.ints(1, 2, 7, 4)}, ir.String("mode", "linear"))
+	}}, raiseCase{name: "Resize 11 to sizes", from: 11, shape: []int64{1, 2, 5, 6}, tolerance: 1e-6, build: func(b builder) {
 		b.y("Resize", []string{"x", b.floats([]int64{0}), b.floats([]int64{0}), b.ints(1, 2, 7, 4)}, ir.String("mode", "cubic"), ir.String("coordinate_transformation_mode", "align_corners"))
 	}})
 	check(t, cases...)

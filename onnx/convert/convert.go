@@ -128,7 +128,7 @@ func (c *raiser) graph(pb *onnxpb.GraphProto, table map[string]adapter) error {
 			out = append(out, n)
 			continue
 		}
-		if len(n.Input) == 0 || n.Input[0] == "" || len(n.Output) == 0 {
+		if len(n.Input) == 0 || len(n.Output) == 0 || n.Input[0] == "" && n.OpType != "Scan" { // a Scan may start so
 			return fmt.Errorf("%s: it has no input or no output", ir.Describe(n))
 		}
 		s := &step{raiser: c, n: n}

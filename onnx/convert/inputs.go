@@ -13,6 +13,9 @@ import (
 // of size 1.
 func axesInput(s *step) error {
 	a := s.take("axes")
+	if a == nil && s.n.OpType == "Unsqueeze" {
+		return errors.New("attribute axes is missing")
+	}
 	if len(a.GetInts()) == 0 && s.n.OpType != "Unsqueeze" {
 		return nil
 	}
@@ -42,7 +45,11 @@ func split18(s *step) error {
 
 // slice10 makes the attributes starts, ends and axes inputs.
 func slice10(s *step) error {
-	starts, ends, axes := s.take("starts").GetInts(), s.take("ends").GetInts(), s.take("axes").GetInts()
+	given, err := s.need("starts", "ends")
+	if err != nil {
+		return err
+	}
+	starts, ends, axes := given[0].GetInts(), given[1].GetInts(), s.take("axes").GetInts()
 	if len(starts) != len(ends) || len(axes) > 0 && len(axes) != len(starts) {
 		return fmt.Errorf("starts %v, ends %v and axes %v differ in length", starts, ends, axes)
 	}
@@ -61,7 +68,11 @@ func slice10(s *step) error {
 
 // topK10 makes the attribute k an input.
 func topK10(s *step) error {
-	name, err := s.list("k", s.take("k").GetI())
+	k, err := s.need("k")
+	if err != nil {
+		return err
+	}
+	name, err := s.list("k", k[0].GetI())
 	s.setInput(1, name)
 	return err
 }
@@ -84,8 +95,12 @@ func clip11(s *step) error {
 
 // pad11 makes the attributes pads and value inputs.
 func pad11(s *step) error {
-	pads, value := s.take("pads").GetInts(), s.take("value").GetF()
-	name, err := s.list("pads", pads...)
+	pads, err := s.need("pads")
+	if err != nil {
+		return err
+	}
+	value := s.take("value").GetF()
+	name, err := s.list("pads", pads[0].GetInts()...)
 	if err != nil {
 		return err
 	}
@@ -98,10 +113,12 @@ func pad11(s *step) error {
 	return err
 }
 
-// scatter11 gives Scatter its later name.
-func scatter11(s *step) error {
-	s.n.OpType = "ScatterElements"
-	return nil
+// rename gives an operator its later name.
+func rename(to string) adapter {
+	return func(s *step) error {
+		s.n.OpType = to
+		return nil
+	}
 }
 
 // dropout10 drops the mask. Where it is used there is no way on: it was of the type of the data and is boolean now, and

@@ -42,7 +42,7 @@ func TestRaiseRefuses(t *testing.T) {
 			node("Dropout", "x", "y mask")(m)
 			m.Graph.Output = append(m.Graph.Output, &onnxpb.ValueInfoProto{Name: "mask"})
 		}, `node "n" (Dropout): its output "mask"`},
-		{"scan", 8, 9, node("Scan", "x", "y"), "batches"},
+		{"scan", 8, 9, node("Scan", " x", "y"), "batches"},
 		{"scan in a subgraph", 8, 9, node("Loop", "x", "y", body), "batches"},
 		{"type of Clip", 7, 11, func(m *onnxpb.ModelProto) {
 			node("Clip", "x", "y", ir.Float("min", 0))(m)
@@ -53,6 +53,11 @@ func TestRaiseRefuses(t *testing.T) {
 			m.Graph.Input[0].Type.GetTensorType().ElemType = ir.Int64
 		}, "not a floating-point type"},
 		{"slice", 7, 10, node("Slice", "x", "y", ir.Ints("starts", 1, 2), ir.Ints("ends", 1)), "differ in length"},
+		{"TopK without k", 7, 10, node("TopK", "x", "y"), "attribute k is missing"},
+		{"Slice without ends", 7, 10, node("Slice", "x", "y", ir.Ints("starts", 1)), "attribute ends is missing"},
+		{"Pad without pads", 7, 11, node("Pad", "x", "y"), "attribute pads is missing"},
+		{"Upsample without scales", 7, 10, node("Upsample", "x", "y"), "attribute scales is missing"},
+		{"Unsqueeze without axes", 7, 13, node("Unsqueeze", "x", "y"), "attribute axes is missing"},
 		{"softmax axis", 7, 13, node("Softmax", "x", "y", ir.Int("axis", 4)), "axis 4 of an input with 2 dimensions"},
 		{"resize", 11, 13, node("Resize", "x r s", "y", ir.String("coordinate_transformation_mode", "tf_half_pixel_for_nn")), "tf_half_pixel_for_nn"},
 		{"groups", 18, 21, node("GroupNormalization", "x s b", "y"), "num_groups is 0"},

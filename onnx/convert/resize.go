@@ -10,16 +10,14 @@ import (
 
 // upsample9 makes the attribute scales an input.
 func upsample9(s *step) error {
-	scales := s.take("scales").GetFloats()
+	a, err := s.need("scales")
+	if err != nil {
+		return err
+	}
+	scales := a[0].GetFloats()
 	name, err := s.constant(ir.Float32Tensor("scales", []int64{int64(len(scales))}, scales))
 	s.setInput(1, name)
 	return err
-}
-
-// upsample10 gives Upsample its later name.
-func upsample10(s *step) error {
-	s.n.OpType = "Resize"
-	return nil
 }
 
 // resize11 states how coordinates were made before they could be chosen: y[i] = x[i / scale], where the nearest value
@@ -60,10 +58,14 @@ func resize11(s *step) error {
 	return nil
 }
 
-// resize13 refuses a way of making coordinates that is gone.
+// resize13 leaves out the scales where there are sizes: before, something empty had to stand there. A way of making
+// coordinates that is gone is refused.
 func resize13(s *step) error {
 	if ir.AttrString(s.n, "coordinate_transformation_mode", "") == "tf_half_pixel_for_nn" {
 		return errors.New("coordinate_transformation_mode is tf_half_pixel_for_nn, which operator set 13 no longer has: export the model with half_pixel or asymmetric")
+	}
+	if s.input(3) != "" {
+		s.n.Input[2] = ""
 	}
 	return nil
 }

@@ -41,6 +41,18 @@ func (s *step) take(name string) *onnxpb.AttributeProto {
 	return a
 }
 
+// need removes attributes that must be there.
+func (s *step) need(names ...string) (out []*onnxpb.AttributeProto, err error) {
+	for _, name := range names {
+		a := s.take(name)
+		if a == nil {
+			return nil, fmt.Errorf("attribute %s is missing", name)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
 // set gives the node an attribute in place of the one of the same name.
 func (s *step) set(a *onnxpb.AttributeProto) {
 	s.take(a.GetName())

@@ -287,8 +287,8 @@ func converted(t *onnxpb.TensorProto, elem int32) (*onnxpb.TensorProto, error) {
 	return floatTensor(t.GetName(), elem, t.GetDims(), values), nil
 }
 
-// split makes the loss the sum of two float32 outputs, which hold it to about 48 bits.
-func split(g *ir.Graph) []string {
+// splitDoubles makes the loss the sum of two float32 outputs, which hold it to about 48 bits.
+func splitDoubles(g *ir.Graph) []string {
 	single, double := ir.Int("to", int64(ir.Float32)), ir.Int("to", int64(ir.Float64))
 	high := g.Add("Cast", []string{theLoss}, single)
 	rest := g.Add("Sub", []string{theLoss, g.Add("Cast", []string{high}, double)})

@@ -47,7 +47,7 @@ func (b *backendTest) open(r *ort.Runtime, rules Registry, p floatPath, elem int
 		return m, err
 	}
 	g.Model.Graph.Output = nil
-	if m.loss, err = m.load(r, g, in, split(g)); err != nil {
+	if m.loss, err = m.load(r, g, in, splitDoubles(g)); err != nil {
 		return m, fmt.Errorf("%w: %w", errForward, err)
 	}
 	if g, err = b.loss(p, elem); err != nil {

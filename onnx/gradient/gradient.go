@@ -151,8 +151,8 @@ func (w *walk) run(of string, wrt []string) ([]string, error) {
 		if !ok {
 			sum = w.sum(c, name)
 		}
-		if !sum.exists() {
-			return nil, fmt.Errorf("value %q: no operator on the way from %q has given it a gradient", name, of)
+		if !sum.exists() { // it is read, but its value does not matter, as that of an input that only gives a type
+			sum.uniform = true
 		}
 		if sum.uniform {
 			sum.name = c.fill(name, sum.value)

@@ -36,7 +36,7 @@ func (c *Context) bound(attr string, input int) string {
 		name = c.Scalar(c.In(0), v)
 	}
 	// The default is the largest number of the type, in old operator sets that of float32.
-	if known && math.Abs(v) >= math.MaxFloat32 && (v > 0) == (attr == "max") {
+	if known && !c.Needs(input) && math.Abs(v) >= math.MaxFloat32 && (v > 0) == (attr == "max") {
 		return ""
 	}
 	return name

@@ -45,3 +45,15 @@ func TestClipBounds(t *testing.T) {
 		jacobianCase{op: "Clip", name: "max", shapes: shapes[:2], draw: differing(), build: order("x0", "", "x1")},
 	)
 }
+
+// A bound that is so far off that it does not matter has a gradient where that is asked for.
+func TestClipBoundFarOff(t *testing.T) {
+	m := build(t, func(g *ir.Graph) {
+		must(t, g.Input("x", ir.Float32, ir.Fixed(2)))
+		must(t, g.Initializer(ir.Float32Tensor("low", nil, []float32{-math.MaxFloat32})))
+		g.AddNamed("y", "Clip", []string{"x", "low"}, []string{"y"})
+	})
+	got := gradients(t, m, "y", []string{"x", "low"}, []float32{3, -5})
+	equal(t, got[0], 1, 1)
+	equal(t, got[1], 0)
+}

@@ -5,7 +5,7 @@ func divGradient(c *Context) error {
 	share := c.Op("Div", c.Grad(0), c.In(1))
 	c.SetBroadcast(0, share)
 	if c.Needs(1) {
-		c.SetBroadcast(1, c.Op("Neg", c.Op("Mul", c.Out(0), share)))
+		c.SetGrad(1, c.Op("Neg", c.reduceTo(c.Op("Mul", c.Out(0), share), c.In(1))))
 	}
 	return nil
 }

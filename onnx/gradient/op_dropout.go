@@ -12,7 +12,7 @@ func dropoutGradient(c *Context) error {
 	mode, known := c.number(training)
 	off, given := c.number(ratio)
 	if training != "" && !(known && mode == 0) && !(given && off == 0) {
-		return errors.New("input training_mode is set or not a constant, so its output is random: export the model in inference mode, or make training_mode a constant false")
+		return errors.New("its output is random unless its input training_mode is a constant false: export the model in inference mode")
 	}
 	if c.HasGrad(0) {
 		c.passSame(1)

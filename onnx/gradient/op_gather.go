@@ -24,7 +24,7 @@ func gatherGradient(c *Context) error {
 			return nil
 		}
 	}
-	unique := known && distinct(values)
+	unique := known && allDiffer(values)
 	if count, ok := product(index.Shape); ok && count == 1 {
 		unique = true
 	}
@@ -78,8 +78,8 @@ func countedFromStart(index []int64, n int64) ([]int64, bool) {
 	return out, true
 }
 
-// distinct says whether indices differ whatever the size of the axis, so none may count from the end if others do not.
-func distinct(index []int64) bool {
+// allDiffer says whether indices differ whatever the size of the axis, so none may count from the end if others do not.
+func allDiffer(index []int64) bool {
 	seen := map[int64]bool{}
 	for _, v := range index {
 		if seen[v] || (v < 0) != (index[0] < 0) {

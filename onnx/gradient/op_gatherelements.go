@@ -34,7 +34,7 @@ func (s *Site) elementsOnce() bool {
 			for j := start + k; j < start+block; j += inner {
 				line = append(line, values[j])
 			}
-			if !distinct(line) {
+			if !allDiffer(line) {
 				return false
 			}
 		}

@@ -9,6 +9,12 @@ import (
 // matMulGradient: Y = A B over the last two axes, the axes before them broadcast, so A gets dY B^T and B gets A^T dY,
 // summed over broadcast axes. A vector A counts as a row and a vector B as a column.
 func matMulGradient(c *Context) error {
+	if c.Type(1).Ranked && len(c.Type(1).Shape) == 2 {
+		if t := c.Type(0); !t.Ranked || len(t.Shape) > 2 {
+			c.matMulRows()
+			return nil
+		}
+	}
 	rankA, rankB := c.Rank(c.In(0)), c.Rank(c.In(1))
 	if c.err != nil {
 		return c.err
@@ -37,6 +43,28 @@ func matMulGradient(c *Context) error {
 		c.SetGrad(1, db)
 	}
 	return nil
+}
+
+// matMulRows is the gradient for one matrix B and an A of any other rank, known or not: A's vectors along the last axis
+// are rows that B is applied to, so the gradient of B is one product over all of them.
+func (c *Context) matMulRows() {
+	if c.Needs(0) {
+		c.SetGrad(0, c.Op("MatMul", c.Grad(0), c.Transpose(c.In(1), 1, 0)))
+	}
+	if c.Needs(1) {
+		c.SetGrad(1, c.gemm(c.rows(c.In(0), c.In(1), 0), c.rows(c.Grad(0), c.In(1), 1), 1, 0, 1))
+	}
+}
+
+// rows makes a matrix of a value whose last axis has the size of an axis of b.
+func (c *Context) rows(v, b string, axis int64) string {
+	if d := c.types[b].Shape[axis]; d.Set && d.Size > 0 {
+		return c.Op("Reshape", v, c.List(-1, d.Size))
+	}
+	size := c.Slice(c.Op("Shape", b), []int64{axis}, []int64{axis + 1}, []int64{0})
+	out := c.Op("Reshape", v, c.OpWith("Concat", []string{c.List(-1), size}, ir.Int("axis", 0)))
+	c.set(out, Type{Elem: c.types[v].Elem, Shape: make([]ir.Dim, 2), Ranked: true})
+	return out
 }
 
 func vector(rank int) int {

@@ -2,12 +2,14 @@ package gradient
 
 import "slices"
 
-// mulGradient: y = a b, so a gets dy b and b gets dy a.
+// mulGradient: y = a b, so a gets dy b and b gets dy a; for y = a a, a gets 2 a dy.
 func mulGradient(c *Context) error {
-	for i := range 2 {
-		if c.siluOf(i) {
-			return nil
-		}
+	if c.siluOf(0) || c.siluOf(1) || c.geluOf() {
+		return nil
+	}
+	if c.In(0) == c.In(1) {
+		c.multiplied(c.Scale(c.In(0), 2))
+		return nil
 	}
 	for i := range 2 {
 		if !c.Needs(i) {
@@ -33,11 +35,6 @@ func (c *Context) siluOf(i int) bool {
 		return false
 	}
 	rest := c.Op("Mul", c.Out(0), c.Op("Sub", c.Scalar(s, 1), s))
-	slope := c.Op("Add", s, rest)
-	if v, ok := c.Uniform(0); ok {
-		c.SetGrad(i, c.Scale(slope, v))
-		return true
-	}
-	c.SetGrad(i, c.Op("Mul", c.Grad(0), slope))
+	c.SetGrad(i, c.timesGrad(c.Op("Add", s, rest)))
 	return true
 }

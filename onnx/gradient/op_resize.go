@@ -51,7 +51,7 @@ func (c *Context) uninterpolate(p interpolation, plan []resampling) error {
 		case r.in*r.out > maxWeights:
 			return fmt.Errorf("resizing %d elements to %d needs a matrix of more than %d weights: resize in front of the input", r.in, r.out, maxWeights)
 		default:
-			dx = c.contract(dx, axis, p.rows(r), r.in)
+			dx = c.multiplyAxis(dx, axis, p.rows(r), r.in)
 		}
 	}
 	c.SetGrad(0, dx)

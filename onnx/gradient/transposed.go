@@ -91,7 +91,7 @@ func (c *Context) ungather(dy string, axis int, index []int64, n int64) string {
 			rows[i] = make([]float64, n)
 			rows[i][to] = 1
 		}
-		return c.contract(dy, axis, rows, n)
+		return c.multiplyAxis(dy, axis, rows, n)
 	}
 	if missing {
 		dy = c.padAxis(dy, axis, 0, 1) // the place that elements without a source are taken from
@@ -168,9 +168,9 @@ func (c *Context) scatterAdd(zeros, indices, updates string, axis int, unique bo
 	return c.OpWith("ScatterElements", in, ir.Int("axis", int64(axis)), ir.String("reduction", "add"))
 }
 
-// contract multiplies along an axis with the transpose of a constant matrix: row k says how much each of the n elements
+// multiplyAxis multiplies along an axis with the transpose of a constant matrix: row k says how much each of the n elements
 // of x went into element k of y.
-func (c *Context) contract(dy string, axis int, rows [][]float64, n int64) string {
+func (c *Context) multiplyAxis(dy string, axis int, rows [][]float64, n int64) string {
 	rank, m := c.Rank(dy), len(rows)
 	if c.err != nil {
 		return ""

@@ -204,17 +204,36 @@ func (i *instance) subgraph(g *onnxpb.GraphProto, outer *renames) error {
 		return err
 	}
 	g.Node = nodes
-	for _, v := range g.GetOutput() {
-		name := v.GetName()
-		if v.Name, _ = r.get(name); v.Name == "" {
-			return fmt.Errorf("graph %q gives the input %q, which the call leaves out", g.GetName(), name)
-		}
+	if err := i.subgraphOutputs(g, r); err != nil {
+		return err
 	}
 	for _, v := range g.GetValueInfo() {
 		v.Name, _ = r.get(v.GetName())
 	}
 	for _, q := range g.GetQuantizationAnnotation() {
 		q.TensorName, _ = r.get(q.GetTensorName())
+	}
+	return nil
+}
+
+// subgraphOutputs renames the outputs of a graph inside the body. Two inputs of the function may be one value of the
+// call; the second of two outputs that are one value then gets a name of its own.
+func (i *instance) subgraphOutputs(g *onnxpb.GraphProto, r *renames) error {
+	seen := map[string]bool{}
+	for _, v := range g.GetOutput() {
+		name := v.GetName()
+		to, _ := r.get(name)
+		if to == "" {
+			return fmt.Errorf("graph %q gives the input %q, which the call leaves out", g.GetName(), name)
+		}
+		if seen[to] {
+			from := to
+			to = i.in.values.fresh(i.prefix + "/" + name)
+			g.Node = append(g.Node, &onnxpb.NodeProto{
+				Name: i.in.names.fresh(i.prefix + "/" + name), OpType: "Identity", Input: []string{from}, Output: []string{to}})
+		}
+		seen[to] = true
+		v.Name = to
 	}
 	return nil
 }

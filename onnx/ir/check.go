@@ -195,6 +195,12 @@ func checkFunction(f *onnxpb.FunctionProto) error {
 			return fmt.Errorf("two inputs are called %q", in)
 		}
 	}
+	for _, g := range Subgraphs(&onnxpb.NodeProto{Attribute: f.GetAttributeProto()}) {
+		// Graphs that are defaults of attributes see nothing of the function.
+		if err := (&checker{defined: map[string]int{}}).graph(g); err != nil {
+			return fmt.Errorf("default of an attribute: %w", err)
+		}
+	}
 	if err := c.nodes(s, f.GetNode()); err != nil {
 		return err
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/proto"
@@ -220,4 +222,26 @@ func sparseTensors(t *onnxpb.SparseTensorProto, visit func(*onnxpb.TensorProto))
 	if t.GetIndices() != nil {
 		visit(t.GetIndices())
 	}
+}
+
+// ExternalFiles lists the files beside the model in path that hold tensors of it, sorted, each once.
+func ExternalFiles(path string) ([]string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := Load(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	found := map[string]bool{}
+	eachTensor(m, func(t *onnxpb.TensorProto) {
+		if t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL {
+			return
+		}
+		if p, perr := placeOf(t); perr == nil && filepath.IsLocal(p.location) {
+			found[filepath.Join(filepath.Dir(path), p.location)] = true
+		}
+	})
+	return slices.Sorted(maps.Keys(found)), nil
 }

@@ -143,18 +143,35 @@ func uses(n *onnxpb.NodeProto, visit func(name string)) {
 		}
 	}
 	for _, g := range Subgraphs(n) {
-		f := newFlow(g)
-		outer := func(name string) {
-			if name != "" && !f.has(name) {
-				visit(name)
-			}
+		captures(g, visit)
+	}
+}
+
+// captures names the values that a graph takes from around it. Its own value may hide an outer one from there on.
+func captures(g *onnxpb.GraphProto, visit func(name string)) {
+	own := map[string]bool{"": true}
+	for _, v := range g.GetInput() {
+		own[v.GetName()] = true
+	}
+	for _, t := range g.GetInitializer() {
+		own[t.GetName()] = true
+	}
+	for _, t := range g.GetSparseInitializer() {
+		own[t.GetValues().GetName()] = true
+	}
+	outer := func(name string) {
+		if !own[name] {
+			visit(name)
 		}
-		for _, sub := range g.GetNode() {
-			uses(sub, outer)
+	}
+	for _, n := range g.GetNode() {
+		uses(n, outer)
+		for _, o := range n.GetOutput() {
+			own[o] = true
 		}
-		for _, v := range g.GetOutput() {
-			outer(v.GetName())
-		}
+	}
+	for _, v := range g.GetOutput() {
+		outer(v.GetName())
 	}
 }
 

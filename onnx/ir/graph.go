@@ -3,6 +3,7 @@ package ir
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -291,3 +292,9 @@ func Metadata(m *onnxpb.ModelProto) map[string]string {
 	}
 	return out
 }
+
+// Has says whether the graph has a value of a name.
+func (g *Graph) Has(name string) bool { return g.values[name] }
+
+// Names lists the values of the graph, subgraphs included, sorted.
+func (g *Graph) Names() []string { return slices.Sorted(maps.Keys(g.values)) }

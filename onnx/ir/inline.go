@@ -17,6 +17,7 @@ const (
 	maxInlined = 1 << 18  // nodes that functions give
 	maxGrowth  = 64 << 20 // bytes that they take, beyond four times the size of the model
 	maxCalls   = 200      // calls within calls
+	maxNesting = 24       // graphs within graphs, so that what is written can be read: see maxDepth
 )
 
 // Inline replaces every call of a function that the model itself defines by the function's nodes, in subgraphs too,
@@ -45,6 +46,9 @@ func Inline(m *onnxpb.ModelProto) error {
 		nodes, infos, err := in.graph(g.GetNode(), 0)
 		if err != nil {
 			return err
+		}
+		if nesting(nodes) > maxNesting {
+			return fmt.Errorf("with the functions put in, graphs nest more than %d deep", maxNesting)
 		}
 		commit = append(commit, func() { g.Node, g.ValueInfo = nodes, append(g.ValueInfo, infos...) })
 	}
@@ -162,6 +166,17 @@ func eachNode(nodes []*onnxpb.NodeProto, visit func(*onnxpb.NodeProto)) {
 			eachNode(g.GetNode(), visit)
 		}
 	}
+}
+
+// nesting is how deep graphs nest in nodes.
+func nesting(nodes []*onnxpb.NodeProto) int {
+	most := 0
+	for _, n := range nodes {
+		for _, g := range Subgraphs(n) {
+			most = max(most, 1+nesting(g.GetNode()))
+		}
+	}
+	return most
 }
 
 // graph gives the nodes of a graph without calls, and descriptions of the values that the graph gets thereby.

@@ -99,6 +99,11 @@ func TestInline(t *testing.T) {
 			sub := inner("u", node("", "Exp", "a", "t"), node("", "Add", "t h", "u"))
 			return caller([]*onnxpb.NodeProto{in("d", node("c", "F", "x", "y"))}, function("F", "a", "b", node("", "Relu", "a", "h"), with(node("", "If", "a", "b"), sub)))
 		}()},
+		{"subgraph with one value twice", "If(x)->y[Identity(x)->c/q: x]", func() *onnxpb.ModelProto {
+			sub := inner("p")
+			sub.G.Output = append(sub.G.Output, &onnxpb.ValueInfoProto{Name: "q"})
+			return caller([]*onnxpb.NodeProto{in("d", node("c", "F", "x x", "y"))}, function("F", "p q", "b", with(node("", "If", "p", "b"), sub)))
+		}()},
 		{"call in a subgraph", "If(x)->y[Add(x,x)->c/t Identity(c/t)->u: u]", caller([]*onnxpb.NodeProto{with(node("", "If", "x", "y"), inner("u", in("d", node("c", "Double", "x", "u"))))}, double)},
 		{"graph as an attribute", "If(x)->y[Add(x,x)->q/t Identity(q/t)->u: u]", caller([]*onnxpb.NodeProto{with(in("d", node("c", "F", "x", "y")), inner("u", in("d", node("q", "Double", "x", "u"))))}, double,
 			function("F", "a", "b", with(node("", "If", "a", "b"), ref("then", "body", onnxpb.AttributeProto_GRAPH))))},
