@@ -10,16 +10,20 @@ import (
 // unranked makes a value one of which not even the number of dimensions is known before the graph runs.
 func unranked(t *testing.T, g *ir.Graph, name string) string {
 	t.Helper()
+	out := unrank(g, name)
+	if newTyping(g.Model, Standard()).types[out].Ranked {
+		t.Fatal("the number of dimensions is known")
+	}
+	return out
+}
+
+func unrank(g *ir.Graph, name string) string {
 	if len(g.Model.Graph.Initializer) == 0 || g.Model.Graph.Initializer[0].Name != "plus_one" {
 		g.Model.Graph.Initializer = append([]*onnxpb.TensorProto{ir.Int64Tensor("plus_one", 1)}, g.Model.Graph.Initializer...)
 	}
 	minus := g.Add("Neg", []string{"plus_one"})
 	shape := g.Add("Reshape", []string{computed(g, g.Add("Shape", []string{name})), minus})
-	out := g.Add("Reshape", []string{name, shape})
-	if newTyping(g.Model, Standard()).types[out].Ranked {
-		t.Fatal("the number of dimensions is known")
-	}
-	return out
+	return g.Add("Reshape", []string{name, shape})
 }
 
 // wantShape compares what is inferred of a value; "" stands for a size without a name in the file.

@@ -162,7 +162,7 @@ func inferEinsum(s *Site) []Type {
 	if !ok {
 		return []Type{out}
 	}
-	eq, _, err = eq.spelt(count)
+	eq, names, err := eq.spelt(count)
 	if err != nil {
 		return []Type{out}
 	}
@@ -175,14 +175,14 @@ func inferEinsum(s *Site) []Type {
 				sizes = append(sizes, s.Type(i).Shape[at])
 			}
 		}
-		out.Shape[k] = sizeOf(sizes)
+		out.Shape[k] = sizeOf(sizes, strings.Contains(names, l))
 	}
 	return []Type{out}
 }
 
 // sizeOf is the size that operands give one letter: ONNX Runtime repeats them along every letter, not only those of an
-// ellipsis.
-func sizeOf(sizes []ir.Dim) ir.Dim {
+// ellipsis. Only there are sizes that may differ taken to do so.
+func sizeOf(sizes []ir.Dim, repeated bool) ir.Dim {
 	if len(sizes) == 0 {
 		return ir.Dim{}
 	}
@@ -190,7 +190,7 @@ func sizeOf(sizes []ir.Dim) ir.Dim {
 	for _, d := range sizes {
 		out = broadcastDim(out, d)
 	}
-	if !out.Set && out.Name == "" {
+	if !out.Set && out.Name == "" && !repeated {
 		return sizes[0]
 	}
 	return out

@@ -67,13 +67,10 @@ func (k *jacobianCase) axes(op string, axes []int64) {
 
 // unranked builds the case with a first input whose rank the file does not tell.
 func (k jacobianCase) unranked(g *ir.Graph, args []string) {
-	free := g.Add("Reshape", []string{args[0], g.Add("Shape", args[:1])})
-	g.AddNamed("the_node", k.op, append([]string{free}, args[1:]...), []string{"y"}, k.attrs...)
+	g.AddNamed("the_node", k.op, append([]string{unrank(g, args[0])}, args[1:]...), []string{"y"}, k.attrs...)
 }
 
 // computedAxes builds the case with axes that the graph computes.
 func (k jacobianCase) computedAxes(g *ir.Graph, args []string) {
-	double := g.Add("Add", []string{args[1], args[1]})
-	axes := g.Add("Sub", []string{double, args[1]})
-	g.AddNamed("the_node", k.op, []string{args[0], axes}, []string{"y"}, k.attrs...)
+	g.AddNamed("the_node", k.op, []string{args[0], computed(g, args[1])}, []string{"y"}, k.attrs...)
 }
