@@ -24,9 +24,14 @@ class Net:
 
     def constant(self, name, value):
         if value.dtype == np.float32:
-            self.weights[name] = torch.tensor(value.astype(np.float64), requires_grad=True)
+            self.weights[name] = torch.tensor(value.astype(np.float64))
         else:
             self.integers[name] = value
+
+    def learn(self, on):
+        """Says whether gradients with respect to the weights are wanted."""
+        for weight in self.weights.values():
+            weight.requires_grad_(on)
 
     def run(self, x, flipped=()):
         """Gives the output. `flipped` lists units (node, place) of Relu that take the other side of their kink.

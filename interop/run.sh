@@ -1,6 +1,7 @@
 #!/bin/sh
 # Brings runs/digits up to date and reads it with other tools: pyarrow, DuckDB, scikit-learn, onnx and Python's
-# onnxruntime. They are installed into a virtual environment in the user's cache.
+# onnxruntime. Then compares gradients of public classifiers with those of PyTorch. All are installed into a virtual
+# environment in the user's cache; PyTorch is large, and where it cannot be had the rest still runs.
 set -eu
 cd "$(dirname "$0")/.."
 bin/jempipe run pipeline.yaml --log-level warn >/dev/null
@@ -9,5 +10,11 @@ if ! [ -x "$venv/bin/python" ]; then
 	python3 -m venv "$venv"
 fi
 "$venv/bin/pip" install -q --disable-pip-version-check -r interop/requirements.txt
+"$venv/bin/pip" install -q --disable-pip-version-check -r interop/requirements-torch.txt ||
+	echo "PyTorch could not be installed" >&2
 bin/jempipe docs tables >"$venv/tables.md"
-exec "$venv/bin/python" interop/check.py runs/digits "$venv/tables.md"
+go build -o bin/interop-gradients ./interop/gradients
+failed=0
+"$venv/bin/python" interop/check.py runs/digits "$venv/tables.md" || failed=1
+"$venv/bin/python" interop/gradients.py bin/interop-gradients || failed=1
+exit $failed
