@@ -28,6 +28,7 @@ stages:
   export: {}
   infer: {id: [valid, test], ood: [noise], batch_size: 64}
   sgld: {start: noise, chains: 5, steps: 4, keep_every: 2}
+  by_class: {kind: sgld, start: data, data: valid, classes: [3, 7], chains: 4, steps: 3}
   calibrate: {evaluate: test}
   ood: {ood: [noise]}
   report: {}
@@ -76,6 +77,10 @@ func TestForeignModelGivesWhatItsTrainingGave(t *testing.T) {
 				t.Fatalf("%s row %d: score norm %v, before %v", set, i, 8**g.ScoreNorm, *w.ScoreNorm)
 			}
 		}
+	}
+	samples, err := outputs.ReadAll[outputs.Sample](filepath.Join(run, "by_class", "tables", "samples.parquet"))
+	if err != nil || len(samples) != 8 || *samples[1].Class != 7 {
+		t.Errorf("samples by class: %d rows, %v", len(samples), err)
 	}
 	var manifest struct{ Details map[string]json.RawMessage }
 	data, err := os.ReadFile(filepath.Join(run, "export", "_stage.json"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
+	"github.com/jempipe/jempipe/outputs"
 )
 
 // stranger is a network that somebody else exported: image [N, 64] to probabilities [N, 10] over a softmax. change may
@@ -180,5 +181,61 @@ func TestExternalWeightsAreWatched(t *testing.T) {
 	}
 	if code, _, stderr := jempipe("run", file); code != 4 || !strings.Contains(stderr, "w1.bin") {
 		t.Errorf("without the weights: code %d, %s", code, stderr)
+	}
+}
+
+// A batch size that is built in beyond freeing: batches are cut to it and the last one filled up, in infer and sgld.
+func TestBatchSizeBuiltIn(t *testing.T) {
+	requireRuntime(t)
+	dir := t.TempDir()
+	biased := func(rows int) func(g *ir.Graph) {
+		return func(g *ir.Graph) {
+			bias := make([]float32, rows*10)
+			for i := range bias {
+				bias[i] = float32(i%10) / 4
+			}
+			pb := g.Model.Graph
+			pb.Initializer = append(pb.Initializer, ir.Float32Tensor("bias", []int64{int64(rows), 10}, bias))
+			pb.Node = pb.Node[:len(pb.Node)-1]
+			pb.Output = nil
+			g.AddNamed("biased", "Add", []string{"z", "bias"}, []string{"logits"})
+			if rows > 1 {
+				pb.Input[0] = ir.ValueInfo("image", ir.Float32, ir.FixedDims(int64(rows), 8, 8)...)
+			}
+			g.Output("logits", ir.Float32)
+		}
+	}
+	energies := func(name string, rows int) []float64 {
+		stranger(t, filepath.Join(dir, "model.onnx"), biased(rows))
+		text := strings.Replace(strings.Replace(onStranger, "SCORE", "", 1), "name: stranger", "name: "+name, 1)
+		file := write(t, dir, "pipeline.yaml", text+"  sgld: {start: noise, chains: 7, steps: 3, shards: 1}\n")
+		if code, _, stderr := jempipe("run", file); code != 0 {
+			t.Fatalf("code %d, %s", code, stderr)
+		}
+		var out []float64
+		rowsOf, err := outputs.ReadAll[outputs.Prediction[int64]](filepath.Join(dir, "runs", name, "infer", "predictions", "dataset=test", "part-00000-of-00001.parquet"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rowsOf {
+			out = append(out, *r.Energy, *r.ScoreNorm)
+		}
+		samples, err := outputs.ReadAll[outputs.Sample](filepath.Join(dir, "runs", name, "sgld", "tables", "samples.parquet"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range samples {
+			out = append(out, *s.Energy)
+		}
+		return out
+	}
+	free, fixed := energies("free", 1), energies("fixed", 4)
+	if len(free) != len(fixed) {
+		t.Fatalf("%d and %d values", len(free), len(fixed))
+	}
+	for i := range free {
+		if d := math.Abs(free[i] - fixed[i]); !(d <= 1e-5*(1+math.Abs(free[i]))) {
+			t.Fatalf("value %d: %v in batches of 4, %v in free ones", i, fixed[i], free[i])
+		}
 	}
 }
