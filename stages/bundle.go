@@ -30,6 +30,7 @@ type bundle struct {
 	Lo, Hi     float64 // range of raw values; both 0 where unknown
 	Objective  string
 	Sampler    train.Sampler // of training: sampling from the model later goes by the same rule
+	id         string        // hash of a model that others trained
 }
 
 // facts is the bundle without weights, as it stands in the metadata of safetensors and ONNX files.
@@ -89,6 +90,9 @@ func loadBundle(dir string) (bundle, error) {
 
 // hash identifies architecture, weights and preprocessing.
 func (b bundle) hash() string {
+	if b.id != "" {
+		return b.id
+	}
 	h := sha256.New()
 	if err := model.WriteSafetensors(h, b.Params, b.facts()); err != nil {
 		return ""

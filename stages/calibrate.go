@@ -143,6 +143,9 @@ func (c *Calibrate) evaluate(ctx context.Context, rc *pipeline.RunContext, datas
 	before := score.NewCalibration(len(classes), c.Bins, 1)
 	after := score.NewCalibration(len(classes), c.Bins, temperature)
 	energy := make([]score.Sum, len(classes))
+	if set.Meta.Extra[noEnergyKey] != "" {
+		energy = nil // no row has one
+	}
 	skipped := int64(0)
 	err = eachRow(ctx, set, func(_ int64, r *logitRow) error {
 		if r.Label == nil || r.Logits == nil {
@@ -150,7 +153,7 @@ func (c *Calibrate) evaluate(ctx context.Context, rc *pipeline.RunContext, datas
 			return nil
 		}
 		after.Add(r.Logits, *r.Label)
-		if before.Add(r.Logits, *r.Label) == "" {
+		if before.Add(r.Logits, *r.Label) == "" && energy != nil {
 			energy[*r.Label].Add(*r.Energy)
 		}
 		return nil
@@ -215,7 +218,7 @@ func (t *calibrationTables) addClasses(dataset string, names []string, c *score.
 	for k, r := range c.PerClass() {
 		row := outputs.PerClass{Dataset: dataset, Class: int32(k), ClassName: names[k], N: r.N, NPredicted: r.Predicted,
 			Accuracy: outputs.Defined(r.Accuracy.Value), Precision: outputs.Defined(r.Precision.Value), MeanConf: outputs.Defined(r.MeanConf.Value), ClasswiseECE: outputs.Defined(r.ECE.Value)}
-		if r.N > 0 {
+		if r.N > 0 && energy != nil {
 			row.MeanEnergy = outputs.Defined(energy[k].Mean(r.N))
 		}
 		t.perClass = append(t.perClass, row)

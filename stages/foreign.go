@@ -2,8 +2,12 @@ package stages
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -15,6 +19,7 @@ import (
 	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/onnx/selftest"
+	"github.com/jempipe/jempipe/train"
 )
 
 // foreign is a classifier that others trained, with what of its data set matters.
@@ -25,6 +30,7 @@ type foreign struct {
 	raw    bool    // the score is with respect to raw samples
 	probe  []float32
 	path   string
+	hash   string // of the file, where it was loaded
 }
 
 // notes are what a person may want to know of the model.
@@ -75,18 +81,23 @@ type foreignFacts struct {
 	Notes        []string `json:"notes,omitempty"`
 }
 
-// loadForeign reads the model of a model or export stage's directory; nil where the stage's model is our own.
+// loadForeign reads the model of a model stage, or of an export stage behind one.
 func loadForeign(dir string) (*foreign, error) {
 	path := filepath.Join(dir, "models", classifierFile)
-	m, err := ir.LoadFile(path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fault.New(fault.Data, path, "cannot be read").Because(err)
+	}
+	m, err := ir.Load(data)
 	if err != nil {
 		return nil, fault.New(fault.Data, path, "not a model that jempipe wrote").Because(err)
 	}
 	meta := ir.Metadata(m)
 	if meta["objective"] != foreignObjective {
-		return nil, nil
+		return nil, fault.New(fault.Data, path, "not a model that a model stage took in").Do("remove the stage's folder and run again")
 	}
-	f := &foreign{Classifier: &intake.Classifier{Model: m}, path: path}
+	sum := sha256.Sum256(data)
+	f := &foreign{Classifier: &intake.Classifier{Model: m}, path: path, hash: hex.EncodeToString(sum[:])}
 	var facts foreignFacts
 	var ends []float64
 	for key, into := range map[string]any{foreignKey: &facts, "preprocessing": &f.Preprocess, "class_names": &f.names, "raw_range": &ends} {
@@ -144,4 +155,22 @@ func (m *foreign) selfTest(ctx context.Context, rt *ort.Runtime, score *onnxpb.M
 // headParams are the weights of a dense layer as named tensors.
 func headParams(h *intake.Head) model.Params {
 	return model.Params{{Name: "weight", Shape: []int{h.Outputs, h.In}, Data: h.Weight}, {Name: "bias", Shape: []int{h.Outputs}, Data: h.Bias}}
+}
+
+// bundle describes the model to what samples from it: the space and the defaults of a train stage.
+func (m *foreign) bundle() (bundle, error) {
+	b := bundle{Arch: model.Arch{Name: "external", Input: m.Input, Classes: m.Classes}, Preprocess: m.Preprocess, Classes: m.names,
+		Lo: m.lo, Hi: m.hi, Objective: foreignObjective, Sampler: train.Default().Sampler, id: m.hash}
+	_, scale, shift, err := m.Preprocess.Map(m.Input)
+	if err != nil {
+		return b, err
+	}
+	lo, hi := b.rawRange()
+	b.Sampler.Range = []float64{math.Inf(1), math.Inf(-1)}
+	for i, a := range scale {
+		from, to := lo*a+shift[i], hi*a+shift[i]
+		b.Sampler.Range[0] = min(b.Sampler.Range[0], from, to)
+		b.Sampler.Range[1] = max(b.Sampler.Range[1], from, to)
+	}
+	return b, nil
 }

@@ -101,11 +101,11 @@ type inferModel struct {
 	path    string
 	hash    string
 	modelData
-	shown   [2]float64 // range of raw values for pictures
-	textIDs bool       // sample_id is text in all tables, since some data set has text ids
-	width   int        // elements of a score
-	score   bool
-	threads int
+	shown    [2]float64 // range of raw values for pictures
+	textIDs  bool       // sample_id is text in all tables, since some data set has text ids
+	width    int        // elements of a score
+	score    bool
+	threads  int
 	noEnergy string // why the logits hold no density; "" where they do
 
 	detectors []score.Detector // those that predictions has a column for

@@ -15,6 +15,7 @@ import (
 // memory of its parameters. It takes and gives model space.
 type liveModel struct {
 	bundle    bundle
+	foreign   *foreign // nil for our own; its weights do not change
 	params    []*ort.Tensor
 	names     []string
 	sessions  []*ort.Session
@@ -38,28 +39,56 @@ func newLiveModel(rt *ort.Runtime, b bundle, o liveOptions) (m *liveModel, err e
 	if m.params, m.names, err = langevin.ParamTensors(b.Params); err != nil || o.densities == 0 {
 		return m, err
 	}
-	plain, err := m.open(rt, lower.Score)
+	return m, m.addDensities(rt, o)
+}
+
+// newForeignModel is a model that others trained.
+func newForeignModel(rt *ort.Runtime, f *foreign, b bundle, o liveOptions) (m *liveModel, err error) {
+	m = &liveModel{bundle: b, foreign: f}
+	if err = m.addDensities(rt, o); err != nil {
+		m.Close()
+	}
+	return m, err
+}
+
+func (m *liveModel) addDensities(rt *ort.Runtime, o liveOptions) error {
+	plain, err := m.open(rt, graphScore)
 	if err != nil {
-		return m, err
+		return err
 	}
 	var byClass *ort.Session
 	if o.conditional {
-		if byClass, err = m.open(rt, lower.ClassScore); err != nil {
-			return m, err
+		if byClass, err = m.open(rt, graphClassScore); err != nil {
+			return err
 		}
 	}
 	for range o.densities {
 		if err := m.addDensity(plain, byClass); err != nil {
-			return m, err
+			return err
 		}
 	}
-	return m, nil
+	return nil
+}
+
+// The graphs of a model in model space.
+const (
+	graphLogits = iota
+	graphScore
+	graphClassScore
+)
+
+func (m *liveModel) graph(kind int) (*onnxpb.ModelProto, error) {
+	if m.foreign != nil {
+		return m.foreign.InModelSpace(kind != graphLogits, kind == graphClassScore)
+	}
+	build := []func(model.Arch, model.Params, lower.Options) (*onnxpb.ModelProto, error){lower.Classifier, lower.Score, lower.ClassScore}[kind]
+	return build(m.bundle.Arch, m.bundle.Params, lower.Options{ParamsAsInputs: true})
 }
 
 // open makes a session over a graph of the model. Its calls run on one thread each: parallelism comes from running
 // several at once.
-func (m *liveModel) open(rt *ort.Runtime, build func(model.Arch, model.Params, lower.Options) (*onnxpb.ModelProto, error)) (*ort.Session, error) {
-	graph, err := build(m.bundle.Arch, m.bundle.Params, lower.Options{ParamsAsInputs: true})
+func (m *liveModel) open(rt *ort.Runtime, kind int) (*ort.Session, error) {
+	graph, err := m.graph(kind)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +123,7 @@ func (m *liveModel) addDensity(plain, byClass *ort.Session) error {
 
 // predictor gives logits with the current weights, in batches of a fixed size.
 func (m *liveModel) predictor(rt *ort.Runtime) (func(ctx context.Context, x []float32) ([]float32, error), error) {
-	s, err := m.open(rt, lower.Classifier)
+	s, err := m.open(rt, graphLogits)
 	if err != nil {
 		return nil, err
 	}
@@ -106,23 +135,29 @@ func (m *liveModel) predictor(rt *ort.Runtime) (func(ctx context.Context, x []fl
 		var logits []float32
 		width := m.bundle.Arch.Size()
 		for n := len(x) / width; n > 0; n = len(x) / width {
-			rows := min(n, 256)
-			z, err := m.logits(ctx, call, x[:rows*width], rows)
+			rows, batch := min(n, 256), min(n, 256)
+			if m.foreign != nil && m.foreign.Batch > 0 {
+				batch = m.foreign.Batch
+				rows = min(n, batch)
+			}
+			z, err := m.logits(ctx, call, x[:rows*width], batch)
 			if err != nil {
 				return nil, err
 			}
-			logits, x = append(logits, z...), x[rows*width:]
+			logits, x = append(logits, z[:rows*m.bundle.Arch.Classes]...), x[rows*width:]
 		}
 		return logits, nil
 	}, nil
 }
 
+// logits runs a batch whose rows behind those of x are zeros.
 func (m *liveModel) logits(ctx context.Context, call *ort.Call, x []float32, rows int) ([]float32, error) {
-	in, err := ort.Float32(batchShape(rows, m.bundle.Arch.Input), x)
+	in, err := ort.Float32(batchShape(rows, m.bundle.Arch.Input), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
+	copy(in.Data(), x)
 	out, err := ort.Float32(batchShape(rows, []int{m.bundle.Arch.Classes}), nil)
 	if err != nil {
 		return nil, err

@@ -123,6 +123,9 @@ func (s *Model) Run(ctx context.Context, rc *pipeline.RunContext) error {
 	if err != nil {
 		return err
 	}
+	for _, note := range m.notes() {
+		rc.Log.Info("model taken in", "stage", rc.Name, "note", note)
+	}
 	rc.Detail("logits_from", m.From)
 	rc.Detail("classes", m.Classes)
 	rc.Detail("features", m.Features)

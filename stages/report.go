@@ -2,10 +2,12 @@ package stages
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 
 	"github.com/jempipe/jempipe/internal/fault"
+	"github.com/jempipe/jempipe/onnx/selftest"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/outputs/report"
 	"github.com/jempipe/jempipe/pipeline"
@@ -14,7 +16,7 @@ import (
 // ReportKind draws the HTML report.
 func ReportKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "report", Version: 1, ReadsConfigText: true,
+		Name: "report", Version: 2, ReadsConfigText: true,
 		Summary: "Draws index.html, one self-contained page, from the tables of the other stages. A section whose stage is not in the file is left out.",
 		New:     func() pipeline.Stage { return &Report{Gallery: 8, Samples: 64} },
 	}
@@ -70,6 +72,24 @@ func facts(rc *pipeline.RunContext) []report.Fact {
 	}
 	for _, info := range rc.Manifests() {
 		out = append(out, report.Fact{Name: "stage " + info.Manifest.Stage, Value: short(info.Manifest.OutputHash), Note: "hash of its results: " + info.Manifest.OutputHash})
+		out = append(out, modelFacts(info.Manifest.Details)...)
+	}
+	return out
+}
+
+// modelFacts tells how the logits of a model of others were found, and what the test of a gradient graph measured.
+func modelFacts(details map[string]json.RawMessage) (out []report.Fact) {
+	var from, why string
+	if json.Unmarshal(details["logits_from"], &from) == nil {
+		out = append(out, report.Fact{Name: "logits are", Value: from})
+	}
+	if json.Unmarshal(details["no_score"], &why) == nil {
+		out = append(out, report.Fact{Name: "no gradient", Value: why, Note: "score_norm and the detector approximate_mass are null"})
+	}
+	var test selftest.Report
+	if json.Unmarshal(details["gradient_test"], &test) == nil && test.Coordinates > 0 {
+		out = append(out, report.Fact{Name: "gradient test", Value: fmt.Sprintf("%d derivatives, median difference %.1e", test.Coordinates, test.Median),
+			Note: "partial derivatives of the gradient graph against central differences, relative to the largest of each sample"})
 	}
 	return out
 }

@@ -16,7 +16,7 @@ import (
 // SGLDKind draws samples from a trained model.
 func SGLDKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "sgld", Version: 1,
+		Name: "sgld", Version: 2,
 		Summary: "Draws samples from the model's density by Langevin dynamics and writes tables/samples.parquet, a row for each chain and kept step.",
 		New:     func() pipeline.Stage { return &SGLD{Start: "buffer", Chains: 64, Steps: 100, KeepEvery: 20, Shards: 2} },
 	}
@@ -32,10 +32,10 @@ type SGLD struct {
 	Chains    int               `yaml:"chains" min:"1" max:"100000" default:"64" doc:"Number of chains."`
 	Steps     int               `yaml:"steps" min:"1" default:"100" doc:"Updates of each chain."`
 	KeepEvery int               `yaml:"keep_every" min:"1" default:"20" doc:"A chain's state is written at its start, every so many steps and at its end."`
-	StepSize  *float64          `yaml:"step_size" min:"0" doc:"Factor in front of the gradient. Default: as in training."`
+	StepSize  *float64          `yaml:"step_size" min:"0" doc:"Factor in front of the gradient. Default: as in training; for a model of others, and likewise below, the defaults of a train stage."`
 	NoiseStd  *float64          `yaml:"noise_std" min:"0" doc:"Standard deviation of the noise of an update. Default: as in training."`
 	GradClip  *float64          `yaml:"grad_clip" min:"0" doc:"Bound on each element of the gradient; 0: none. Default: as in training."`
-	Clamp     *bool             `yaml:"clamp" doc:"Keep states inside the range of training. Default: as in training."`
+	Clamp     *bool             `yaml:"clamp" doc:"Keep states inside the range of training, or of raw values for a model of others. Default: as in training."`
 	Shards    int               `yaml:"shards" min:"1" max:"64" default:"2" doc:"Parts of the chains that run side by side."`
 }
 
@@ -45,6 +45,9 @@ func (s *SGLD) Lint(lc *pipeline.LintContext) {
 		lc.Problem("buffer", "start: buffer needs the train stage whose replay buffer is read; or use start: noise")
 	}
 	if s.Start == "buffer" {
+		if _, ok := linted(lc)(trainedBy(linted(lc), s.Model)).(*Model); ok {
+			lc.Problem("start", "the model of stage %s was trained by others and has no replay buffer: use start: noise or start: data", s.Model)
+		}
 		if t, ok := linted(lc)(s.Buffer).(*Train); ok && t.Objective != "jem" {
 			lc.Problem("buffer", "stage %s trains a classifier, which leaves no replay buffer: use start: noise or start: data", s.Buffer)
 		}
@@ -73,7 +76,7 @@ func (s *SGLD) CheckData(dc *pipeline.DataContext) (errs []error) {
 
 // Run implements pipeline.Stage.
 func (s *SGLD) Run(ctx context.Context, rc *pipeline.RunContext) error {
-	b, err := loadBundle(rc.StageDir(s.Model))
+	b, f, err := s.load(rc)
 	if err != nil {
 		return err
 	}
@@ -90,12 +93,30 @@ func (s *SGLD) Run(ctx context.Context, rc *pipeline.RunContext) error {
 	if err != nil {
 		return err
 	}
-	err = s.sample(ctx, rc, b, chains, w.Write)
+	err = s.sample(ctx, rc, b, f, chains, w.Write)
 	if cerr := w.Close(); err == nil {
 		err = cerr
 	}
 	rc.Rows(path, w.Rows())
 	return err
+}
+
+// load reads the model; foreign is nil where it is our own.
+func (s *SGLD) load(rc *pipeline.RunContext) (bundle, *foreign, error) {
+	if _, ok := rc.StageConfig(trainedBy(rc.StageConfig, s.Model)).(*Model); !ok {
+		b, err := loadBundle(rc.StageDir(s.Model))
+		return b, nil, err
+	}
+	f, err := loadForeign(rc.StageDir(s.Model))
+	if err != nil {
+		return bundle{}, nil, err
+	}
+	if f.EnergyReason != "" {
+		return bundle{}, nil, fault.New(fault.Config, "stages."+rc.Name, "the model has no density to sample from: %s", f.EnergyReason).
+			Do("leave the stage out, or name an output of the model that holds logits")
+	}
+	b, err := f.bundle()
+	return b, f, err
 }
 
 // start puts the chains where they begin, in model space.
@@ -164,12 +185,18 @@ func (s *SGLD) fromBuffer(rc *pipeline.RunContext, b bundle, c langevin.Chains, 
 }
 
 // sample runs the chains, scores the kept states and hands them to write, step by step.
-func (s *SGLD) sample(ctx context.Context, rc *pipeline.RunContext, b bundle, chains langevin.Chains, write func([]outputs.Sample) error) error {
+func (s *SGLD) sample(ctx context.Context, rc *pipeline.RunContext, b bundle, f *foreign, chains langevin.Chains, write func([]outputs.Sample) error) error {
 	rt, err := rc.Runtime()
 	if err != nil {
 		return err
 	}
-	live, err := newLiveModel(rt, b, liveOptions{densities: s.Shards, conditional: len(s.Classes) > 0})
+	needs := liveOptions{densities: s.Shards, conditional: len(s.Classes) > 0}
+	var live *liveModel
+	if f != nil {
+		live, err = newForeignModel(rt, f, b, needs)
+	} else {
+		live, err = newLiveModel(rt, b, needs)
+	}
 	if err != nil {
 		return err
 	}

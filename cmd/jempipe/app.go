@@ -75,10 +75,12 @@ Exit codes:  0 done, also when there was nothing to do
 			return cli.ShowAppHelp(c)
 		},
 	}
-	c.Commands = []*cli.Command{a.runCommand(), a.planCommand(), a.checkCommand(), a.inspectCommand(), a.doctorCommand(), a.docsCommand(), a.versionCommand()}
+	c.Commands = []*cli.Command{a.runCommand(), a.planCommand(), a.checkCommand(), a.inspectCommand(), a.exportCommand(), a.doctorCommand(), a.docsCommand(), a.versionCommand()}
 	for _, cmd := range c.Commands {
-		cmd.OnUsageError = usageError
-		cmd.HideHelpCommand = true
+		for _, each := range append(cmd.Subcommands, cmd) {
+			each.OnUsageError = usageError
+			each.HideHelpCommand = true
+		}
 	}
 	return c
 }

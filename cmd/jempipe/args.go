@@ -18,6 +18,9 @@ func flagsFirst(args []string, commands []*cli.Command) []string {
 		return args
 	}
 	cmd := findCommand(commands, args[at])
+	if len(cmd.Subcommands) > 0 {
+		return append(slices.Clone(args[:at]), flagsFirst(args[at:], cmd.Subcommands)...)
+	}
 	var flags, rest []string
 	for i := at + 1; i < len(args); i++ {
 		arg := args[i]

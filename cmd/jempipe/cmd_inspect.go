@@ -14,6 +14,7 @@ import (
 
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/model"
+	"github.com/jempipe/jempipe/onnx/intake"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/outputs"
@@ -65,7 +66,11 @@ func inspectONNX(w io.Writer, path string) error {
 	}
 	ops := map[string]int{}
 	for _, n := range g.GetNode() {
-		ops[n.GetOpType()]++
+		op := n.GetOpType()
+		if !ir.IsStandard(n.GetDomain()) {
+			op = n.GetDomain() + "." + op
+		}
+		ops[op]++
 	}
 	var list []string
 	for _, op := range slices.Sorted(maps.Keys(ops)) {
@@ -81,10 +86,38 @@ func inspectONNX(w io.Writer, path string) error {
 		params += n
 	}
 	fmt.Fprintf(tw, "initializers\t%d\t%d values\n", len(g.GetInitializer()), params)
+	inspectClassifier(tw, path)
 	for _, kv := range m.GetMetadataProps() {
 		fmt.Fprintf(tw, "metadata\t%s\t%s\n", kv.GetKey(), kv.GetValue())
 	}
 	return tw.Flush()
+}
+
+// inspectClassifier says what the model stage would make of a model.
+func inspectClassifier(w io.Writer, path string) {
+	m, err := intake.Read(path)
+	if err != nil {
+		fmt.Fprintf(w, "usable\tno\t%v\n", err)
+		return
+	}
+	d := intake.Describe(m)
+	if d.Batch > 0 {
+		fmt.Fprintf(w, "batch\t%d\tbuilt in\n", d.Batch)
+	}
+	if d.Unclear != nil {
+		fmt.Fprintf(w, "logits\tunclear\t%v\n", d.Unclear)
+		return
+	}
+	fmt.Fprintf(w, "logits\tfrom\t%s\n", d.From)
+	if d.Features != "" {
+		fmt.Fprintf(w, "features\tfrom\t%s\n", d.Features)
+	}
+	if len(d.Obstacles) == 0 {
+		fmt.Fprintf(w, "gradient\tyes\tlogits with respect to %s\n", d.Input)
+	}
+	for _, err := range d.Obstacles {
+		fmt.Fprintf(w, "gradient\tno\t%v\n", err)
+	}
 }
 
 // valueType is a tensor's element type and shape, such as FLOAT [N, 8, 8].
@@ -95,9 +128,12 @@ func valueType(v *onnxpb.ValueInfoProto) string {
 	}
 	var dims []string
 	for _, d := range t.GetShape().GetDim() {
-		if d.GetDimParam() != "" {
+		switch {
+		case d.GetDimParam() != "":
 			dims = append(dims, d.GetDimParam())
-		} else {
+		case d.GetValue() == nil:
+			dims = append(dims, "?")
+		default:
 			dims = append(dims, fmt.Sprint(d.GetDimValue()))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -56,14 +57,17 @@ func unzip(t testing.TB, path string) []byte {
 	return data
 }
 
-// Features reads a gzipped CSV file whose last column is the class: the numbers of the other columns.
-func Features(t testing.TB, path string) (shape []int, values []float32) {
+// Features reads a gzipped CSV file whose last column is the class: the numbers of the other columns, and the classes as
+// numbers in the order of their sorted names.
+func Features(t testing.TB, path string) (shape []int, values []float32, labels []int32) {
 	t.Helper()
 	lines, err := csv.NewReader(bytes.NewReader(unzip(t, path))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
+	var names []string
 	for _, line := range lines[1:] {
+		names = append(names, line[len(line)-1])
 		for _, cell := range line[:len(line)-1] {
 			v, err := strconv.ParseFloat(cell, 32)
 			if err != nil {
@@ -72,5 +76,9 @@ func Features(t testing.TB, path string) (shape []int, values []float32) {
 			values = append(values, float32(v))
 		}
 	}
-	return []int{len(lines) - 1, len(lines[0]) - 1}, values
+	classes := slices.Compact(slices.Sorted(slices.Values(names)))
+	for _, name := range names {
+		labels = append(labels, int32(slices.Index(classes, name)))
+	}
+	return []int{len(lines) - 1, len(lines[0]) - 1}, values, labels
 }

@@ -134,8 +134,8 @@ func (w *walk) run(of string, wrt []string) ([]string, error) {
 		}
 	}
 	w.depends, _ = w.forward(w.wrt)
-	if err := w.supported(of); err != nil {
-		return nil, err
+	if found := w.obstacles(of); len(found) > 0 {
+		return nil, found[0]
 	}
 	w.add(of, cotangent{uniform: true, value: 1})
 	sums := map[string]cotangent{}
@@ -165,10 +165,9 @@ func (w *walk) run(of string, wrt []string) ([]string, error) {
 	return out, nil
 }
 
-// supported says whether every node between the readout and wrt can be differentiated, before anything is added.
-func (w *walk) supported(of string) error {
+// obstacles lists the nodes between the readout and wrt that cannot be differentiated, in the order in which they run.
+func (w *walk) obstacles(of string) (found []error) {
 	reached := map[string]bool{of: true}
-	var first error
 	for i := len(w.nodes) - 1; i >= 0; i-- {
 		n := w.nodes[i]
 		rule, known := w.rules.rule(n)
@@ -180,12 +179,37 @@ func (w *walk) supported(of string) error {
 		}
 		switch {
 		case rule.Refuse != "":
-			first = fmt.Errorf("%s: it cannot be differentiated: %s", ir.Describe(n), rule.Refuse)
+			found = append(found, fmt.Errorf("%s: it cannot be differentiated: %s", ir.Describe(n), rule.Refuse))
 		case rule.Gradient == nil:
-			first = fmt.Errorf("%s: %w", ir.Describe(n), unsupported(n, known))
+			found = append(found, fmt.Errorf("%s: %w", ir.Describe(n), unsupported(n, known)))
 		}
 	}
-	return first
+	slices.Reverse(found)
+	return found
+}
+
+// Obstacles lists what keeps a value from being differentiated with respect to another one, a node each, and changes
+// nothing. It is empty exactly where Gradient succeeds.
+func Obstacles(m *onnxpb.ModelProto, of, wrt string) []error {
+	if err := ir.Check(m); err != nil {
+		return []error{err}
+	}
+	m = ir.Clone(m)
+	w, err := newWalk(m, Standard(), of, []string{wrt})
+	if err != nil {
+		return []error{err}
+	}
+	if err := w.reaches(wrt, of); err != nil {
+		return []error{err}
+	}
+	w.depends, _ = w.forward(w.wrt)
+	if found := w.obstacles(of); len(found) > 0 {
+		return found
+	}
+	if _, err := Gradient(m, of, []string{wrt}); err != nil {
+		return []error{err}
+	}
+	return nil
 }
 
 // onPath says whether a gradient that reaches some values has to pass a node.

@@ -95,7 +95,7 @@ func (c *Classifier) join(m, other *onnxpb.ModelProto, space, out string, shape 
 	in := other.Graph.Input[0].GetName()
 	other.Graph.Input = nil
 	for _, name := range og.Names() {
-		if name != in && g.Has(name) {
+		if name != in && (g.Has(name) || name == lower.OutputScore) {
 			to := og.Vacate(name)
 			for g.Has(to) {
 				to = og.Vacate(to)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
-	"github.com/jempipe/jempipe/onnx/lower"
 )
 
 // freeBatch makes the batch axis free: in the input, and in the targets of Reshape, which exporters write as numbers.
@@ -14,7 +13,7 @@ func (a *adapter) freeBatch() {
 	in := a.m.Graph.Input[0]
 	dim := in.GetType().GetTensorType().GetShape().GetDim()[0]
 	dim.Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "N"}
-	moving := map[string]bool{lower.InputX: true}
+	moving := map[string]bool{a.input: true}
 	for _, n := range a.m.Graph.Node {
 		if !slices.ContainsFunc(n.GetInput(), func(in string) bool { return moving[in] }) {
 			continue
@@ -55,7 +54,7 @@ func (a *adapter) freeReshape(n *onnxpb.NodeProto) {
 // keepsRows says whether a value surely has the batch as its first axis, so that 0 in a Reshape copies it: it comes from
 // the input through operators that leave the first axis alone.
 func (a *adapter) keepsRows(name string) bool {
-	for name != lower.InputX {
+	for name != a.input {
 		n := a.maker(name)
 		if n == nil || len(n.GetInput()) == 0 {
 			return false

@@ -22,6 +22,16 @@ func (a *adapter) value(name string) string {
 	return name
 }
 
+// original is the name that a value had in the file.
+func (a *adapter) original(name string) string {
+	for from, to := range a.names {
+		if to == name {
+			return from
+		}
+	}
+	return name
+}
+
 // takeInput puts the input x and the preprocessing in front of the model.
 func (a *adapter) takeInput() error {
 	in, err := a.pickInput()

@@ -52,6 +52,9 @@ type Classifier struct {
 	Features     int      // F; 0 where there are none
 	Head         *Head    // the dense layer behind the features, where the file has its weights
 	Notes        []string // what else a person should know
+
+	source string // value of the file that the logits are made of
+	form   form
 }
 
 // ProbabilitiesOnly is the EnergyReason of a model that gives probabilities and no logits: their log-sum-exp is 0 for
@@ -81,6 +84,7 @@ type adapter struct {
 	c     *Classifier
 
 	names    map[string]string // values of the file that had to give way to names of this package
+	input    string            // name of the input
 	batch    int               // that the file states; 0: free
 	answer   string            // value that the file gives out
 	logits   string            // value in front of a final softmax or sigmoid, else the answer
@@ -123,7 +127,7 @@ func (e *stuckError) Error() string { return e.err.Error() }
 func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*Classifier, error) {
 	var err error
 	a.c, a.m, a.names, a.last = &Classifier{Preprocess: a.cfg.Preprocess}, m, map[string]string{}, nil
-	a.batch, a.features, a.form = 0, "", formLogits
+	a.input, a.batch, a.features, a.form = lower.InputX, 0, "", formLogits
 	if a.g, err = ir.NewGraph(m); err != nil {
 		return nil, err
 	}
@@ -139,6 +143,7 @@ func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*
 	if err := a.settle(truth); err != nil {
 		return nil, err
 	}
+	a.c.source, a.c.form = a.original(a.logits), a.form
 	if a.batch > 0 && !free {
 		a.c.Batch = a.batch
 	} else if a.batch > 0 {

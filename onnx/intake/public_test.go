@@ -91,7 +91,7 @@ func (p *public) samples(t *testing.T, n int) ([]int, []float32) {
 		var shape []int
 		var x []float32
 		if strings.HasPrefix(p.data, "tabular") {
-			shape, x = testdata.Features(t, path)
+			shape, x, _ = testdata.Features(t, path)
 		} else {
 			shape, x = testdata.IDX(t, path, n)
 		}

@@ -87,19 +87,33 @@ func ClassScore(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, er
 	if err != nil {
 		return nil, err
 	}
-	chosen := b.g.Unique("chosen")
-	b.g.AddNamed(chosen, "Mul", []string{InputTarget, OutputLogits}, []string{chosen})
-	axes, err := b.g.Constant(ir.Int64Tensor("class_axis", 1))
-	if err != nil {
+	if err := AddClassDensity(b.g); err != nil {
 		return nil, err
 	}
-	b.g.AddNamed(OutputLogDensity, "ReduceSum", []string{chosen, axes}, []string{OutputLogDensity}, ir.Int("keepdims", 0))
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputLogDensity)
 	if err := b.score(OutputLogDensity); err != nil {
 		return nil, err
 	}
 	return b.finish()
+}
+
+// AddClassDensity adds logdensity [N] = sum over k of target[k] logits[k] to a graph that has target and logits [N, K].
+func AddClassDensity(g *ir.Graph) error {
+	chosen := g.Unique("chosen")
+	g.AddNamed(chosen, "Mul", []string{InputTarget, OutputLogits}, []string{chosen})
+	inputs, attrs := []string{chosen}, []*onnxpb.AttributeProto{ir.Int("keepdims", 0)}
+	if ir.Opset(g.Model) < 13 {
+		attrs = append(attrs, ir.Ints("axes", 1))
+	} else {
+		axes, err := g.Constant(ir.Int64Tensor("class_axis", 1))
+		if err != nil {
+			return err
+		}
+		inputs = append(inputs, axes)
+	}
+	g.AddNamed(OutputLogDensity, "ReduceSum", inputs, []string{OutputLogDensity}, attrs...)
+	return nil
 }
 
 // builder is one graph in the making.
