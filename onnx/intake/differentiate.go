@@ -97,6 +97,7 @@ func (d *Derived) derive(want Wanted) (z string, err error) {
 		a.freeBatch()
 		freeRows(m.Graph.Output, a.batch)
 		m.Graph.ValueInfo = nil
+		_, dims, _ = ir.TensorType(in)
 		d.Notes = append(d.Notes, fmt.Sprintf("its batch size of %d is free now", a.batch))
 	}
 	columns := c.Classes
