@@ -1,12 +1,11 @@
 """Compares gradient graphs of public classifiers with autograd of PyTorch, and runs them in Python's onnxruntime.
 
-usage: gradients.py PROGRAM
+usage: gradients.py JEMPIPE [MODEL ...]
 
-PROGRAM MODEL.onnx -o FILE -of READOUT [-weights] writes a gradient graph. The models and samples are looked for in
+The gradient graphs are those of `jempipe export gradient`. The models and samples are looked for in
 $JEMPIPE_TEST_DATA, else in shared/data in a folder above the working directory.
 """
 import collections
-import csv
 import gzip
 import os
 import pathlib
@@ -56,8 +55,8 @@ DIFFERENTIABLE = {
 # name: part of the message that says why there is no gradient
 REFUSED = {
     "wine-lgbm-hummingbird": "Less",
-    "wine-xgboost-trees": "probabilities_only",
-    "iris-randomforest-sklearn": "probabilities_only",
+    "wine-xgboost-trees": "probabilities and no logits",
+    "iris-randomforest-sklearn": "probabilities and no logits",
     "jets-mlp-batchnorm-opset6": "operator set 6",
     "unsupported-quant-bnn": "onnx.brevitas",
 }
@@ -97,6 +96,8 @@ class Model:
         graph = onnx.load(self.path).graph
         constants = {t.name for t in graph.initializer}
         (value,) = [v for v in graph.input if v.name not in constants]
+        self.input, self.answer = value.name, graph.output[0].name
+        self.weights = [t.name for t in graph.initializer if t.dims and t.data_type == onnx.TensorProto.FLOAT]
         self.shape = [d.dim_value for d in value.type.tensor_type.shape.dim][1:]
         # A single probability at the end: the classifier has the logits 0 and what the sigmoid takes.
         last = graph.node[-1]
@@ -140,22 +141,29 @@ class Model:
         return np.concatenate(rows)
 
     def export(self, of, *flags):
-        """Writes a gradient graph, checks the file, and gives a session of it."""
-        path = scratch / f"{self.name}-{of.replace(':', '-')}{''.join(flags)}.onnx"
-        subprocess.run([sys.argv[1], self.path, "-o", path, "-of", of, *flags], check=True)
-        what = f"{self.name} {of}"
+        """Writes a gradient graph, checks the file, and gives a session of it and the name of the gradient."""
+        path, what = scratch / "gradient.onnx", f"{self.name} {of} {' '.join(flags)}"
+        done = export(self.path, path, "--of", of, *flags)
+        if done.returncode:
+            raise ValueError(f"{what}: {done.stderr}")
         try:
             onnx.checker.check_model(str(path), full_check=True)
-            inferred = onnx.shape_inference.infer_shapes(onnx.load(path), check_type=True, strict_mode=True, data_prop=True)
+            model = onnx.shape_inference.infer_shapes(onnx.load(path), check_type=True, strict_mode=True, data_prop=True)
         except Exception as e:  # the checker and the inference have exceptions of their own
-            check("files", False, f"{what}: {e}")
-        else:
-            check("files", True, what)
-            shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim][1:] for v in (*inferred.graph.input, *inferred.graph.output)}
-            check("files", shapes["x"] == shapes["score"] == self.shape, f"{what}: shapes {shapes}")
-        domains = {o.domain for o in onnx.load(path).opset_import}
+            raise ValueError(f"{what}: {e}")
+        domains = {o.domain for o in model.opset_import}
         check("files", domains <= {"", "ai.onnx.ml"}, f"{what}: operators of the domains {domains}")
-        return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        gradient = session.get_outputs()[-1]
+        if "--wrt" not in flags:
+            shapes = session.get_inputs()[0].shape, gradient.shape
+            free = not isinstance(shapes[0][0], int) or "--free-batch" not in flags
+            check("files", shapes[0] == shapes[1] and free, f"{what}: shapes of the input and its gradient {shapes}")
+        return session, gradient.name
+
+
+def export(path, to, *flags):
+    return subprocess.run([sys.argv[1], "export", "gradient", "-o", to, *flags, path], capture_output=True, text=True)
 
 
 def apart(got, want):
@@ -168,7 +176,8 @@ class Autograd:
     """What PyTorch has for each row."""
 
     def __init__(self, model, readouts, k):
-        self.net, self.binary, self.readouts, self.k = Net(model.path, model.logits), model.binary, readouts, k
+        self.net, self.readouts, self.k = Net(model.path, model.logits), readouts, k
+        self.binary, self.answer = model.binary, model.answer
 
     def usable(self, x):
         if not any(n.op_type == "MaxPool" for n in self.net.nodes):
@@ -191,15 +200,15 @@ class Autograd:
         return torch.autograd.grad(self.readout(self.run(x, flipped), of), x)[0].numpy()
 
     def rows(self, samples):
-        """Logits, gradients of all readouts, units near a kink and the distance of the nearest, of each row."""
+        """The output of the file, gradients of all readouts, units near a kink and the distance of the nearest, of each row."""
         self.compared = len(samples)
-        self.logits, self.grads, self.near, self.kinks = [], {of: [] for of in self.readouts}, [], []
+        self.answers, self.grads, self.near, self.kinks = [], {of: [] for of in self.readouts}, [], []
         for row in range(self.compared):
             x = torch.tensor(samples[row : row + 1].astype(np.float64), requires_grad=True)
             z = self.run(x)
             self.near.append(self.net.near)
             self.kinks.append(self.net.kink)
-            self.logits.append(z.detach().numpy()[0])
+            self.answers.append(self.net.values[self.answer].detach().numpy()[0])
             for of in self.readouts:
                 self.grads[of].append([torch.autograd.grad(self.readout(z, of), x, retain_graph=True)[0].numpy()])
         self.samples = samples
@@ -238,26 +247,27 @@ class Autograd:
 
 
 def batches(session, names, samples, size):
-    parts = [session.run(names, {"x": samples[i : i + size]}) for i in range(0, len(samples), size)]
+    (x,) = session.get_inputs()
+    parts = [session.run(names, {x.name: samples[i : i + size]}) for i in range(0, len(samples), size)]
     return [np.concatenate(column) for column in zip(*parts)]
 
 
-def check_readout(model, reference, session, samples, of):
+def check_readout(model, reference, samples, of):
     """Checks one gradient graph, and gives the largest differences."""
-    logits, energy, score = session.run(["logits", "energy", "score"], {"x": samples})
-    lse = np.log(np.exp(logits - logits.max(1, keepdims=True).astype(float)).sum(1)) + logits.max(1)
-    check("energy", np.allclose(energy, -lse, rtol=1e-5, atol=1e-5), f"{model.name} {of}")
+    session, gradient = model.export(of, "--free-batch")
+    names = [model.answer, gradient]
+    answers, score = batches(session, names, samples, ROWS)
     worst = collections.defaultdict(float)
     for size in BATCHES:
-        z, g = batches(session, ["logits", "score"], samples, size)
+        z, g = batches(session, names, samples, size)
         d = apart(g, score)
-        check("rows", (d <= TOLERANCE).mean() >= SAME_ROWS and d.max() <= SAME_ROW and apart(z, logits).max() <= TOLERANCE,
+        check("rows", (d <= TOLERANCE).mean() >= SAME_ROWS and d.max() <= SAME_ROW and apart(z, answers).max() <= TOLERANCE,
               f"{model.name} {of}: batches of {size} differ from one of {ROWS} by {d.max():.1e}")
         if not torch:
             continue
-        d = apart(z[: reference.compared], np.stack(reference.logits))
-        worst["logits"] = max(worst["logits"], d.max())
-        check("logits", d.max() <= TOLERANCE, f"{model.name}: batches of {size} are off by {d.max():.1e}")
+        d = apart(z[: reference.compared], np.stack(reference.answers))
+        worst["outputs"] = max(worst["outputs"], d.max())
+        check("outputs", d.max() <= TOLERANCE, f"{model.name}: batches of {size} are off by {d.max():.1e}")
         for row in range(reference.compared):
             d, flipped = reference.off(row, of, g[row : row + 1])
             floor = reference.floor(row, of)
@@ -274,29 +284,27 @@ def check_readout(model, reference, session, samples, of):
 def check_weights(model, reference, samples):
     """The gradients with respect to weights, of a batch of the rows that are farthest from kinks."""
     far = np.sort(np.argsort(reference.kinks)[-7:])
-    session = model.export("energy", "-weights")
-    names = [o.name for o in session.get_outputs() if o.name.startswith("grad/")]
     want, worst = reference.weights(samples[far], "energy"), 0
-    for name, got in zip(names, session.run(names, {"x": samples[far]})):
-        w = want.get(name.removeprefix("grad/"))
-        if w is None:  # a constant that the program adds to the graph
-            continue
-        d = apart(got[None], np.asarray(w)[None])[0]
+    for name in model.weights:
+        session, gradient = model.export("energy", "--free-batch", "--wrt", name)
+        (got,) = session.run([gradient], {model.input: samples[far]})
+        d = apart(got[None], want[name][None])[0]
         worst = max(worst, d)
-        check("weights", got.shape == w.shape and d <= TOLERANCE, f"{model.name}: {name} is off by {d:.1e}")
-    missing = [t.name for t in onnx.load(model.path).graph.initializer
-               if t.name in want and t.dims and f"grad/{t.name}" not in names]
-    check("weights", not missing, f"{model.name}: no gradients of {missing}")
+        check("weights", got.shape == want[name].shape and d <= TOLERANCE, f"{model.name}: {name} is off by {d:.1e}")
     return worst
 
 
-def check_reference(model, session):
-    """The logits of the samples as they are, against the stored outputs."""
+def check_batch(model, samples):
+    """The file with the batch size as it was, and the outputs for the samples as they are against the stored ones."""
+    kept, free = (model.export("energy", *flags)[0] for flags in ([], ["--free-batch"]))
+    for got, want in zip(*(batches(s, None, samples[:7], 1) for s in (kept, free))):
+        d = apart(got, want).max()
+        check("batch as it was", d <= TOLERANCE, f"{model.name}: differs from that with a free batch by {d:.1e}")
     for path in model.folder.glob(f"onnx/models/{model.name}.ref100*"):
         want, x = idx(path), model.prepared(model.originals())
         for size in BATCHES:
-            d = apart(batches(session, ["logits"], x, size)[0], want)
-            check("reference", d.max() <= TOLERANCE, f"{model.name}: batches of {size} differ from the stored outputs by {d.max():.1e}")
+            d = apart(batches(free, [model.answer], x, size)[0], want).max()
+            check("stored outputs", d <= TOLERANCE, f"{model.name}: batches of {size} differ by {d:.1e}")
 
 
 def check_model(name, folder):
@@ -309,10 +317,9 @@ def check_model(name, folder):
         reference.rows(samples[: COMPARED.get(model.data, ROWS)])
     worst = collections.Counter()
     for of in readouts:
-        session = model.export(of)
-        for what, d in check_readout(model, reference, session, samples, of).items():
+        for what, d in check_readout(model, reference, samples, of).items():
             worst[what] = worst[what] + d if what in COUNTED else max(worst[what], d)
-    check_reference(model, session)
+    check_batch(model, samples)
     if not torch:
         return
     worst["weights"] = check_weights(model, reference, samples)
@@ -324,7 +331,7 @@ def check_model(name, folder):
 
 def check_refused(name, reason, folder):
     path = folder / "onnx/models" / f"{name}.onnx"
-    done = subprocess.run([sys.argv[1], path, "-o", scratch / "none.onnx"], capture_output=True, text=True)
+    done = export(path, scratch / "none.onnx")
     check("refused", done.returncode != 0 and reason in done.stderr, f"{name}: exit code {done.returncode}, {done.stderr!r}")
 
 
@@ -335,7 +342,10 @@ if folder is None:
 with tempfile.TemporaryDirectory() as directory:
     scratch = pathlib.Path(directory)
     for name in sys.argv[2:] or DIFFERENTIABLE:
-        check_model(name, folder)
+        try:
+            check_model(name, folder)
+        except ValueError as e:
+            check("files", False, e)
     for name, reason in REFUSED.items():
         check_refused(name, reason, folder)
 for f in failures:

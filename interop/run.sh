@@ -13,8 +13,7 @@ fi
 "$venv/bin/pip" install -q --disable-pip-version-check -r interop/requirements-torch.txt ||
 	echo "PyTorch could not be installed" >&2
 bin/jempipe docs tables >"$venv/tables.md"
-go build -o bin/interop-gradients ./interop/gradients
 failed=0
 "$venv/bin/python" interop/check.py runs/digits "$venv/tables.md" || failed=1
-"$venv/bin/python" interop/gradients.py bin/interop-gradients || failed=1
+"$venv/bin/python" interop/gradients.py bin/jempipe || failed=1
 exit $failed
