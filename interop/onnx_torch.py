@@ -16,13 +16,19 @@ class Net:
 
     def __init__(self, path, output=None):
         graph = onnx.load(path).graph
-        self.nodes, self.weights, self.integers = graph.node, {}, {}
+        self.nodes, self.weights, self.integers = [], {}, {}
         for t in graph.initializer:
-            self.constant(t.name, numpy_helper.to_array(t))
+            self.constant(t.name, t)
+        for node in graph.node:
+            if node.op_type == "Constant":
+                self.constant(node.output[0], node.attribute[0].t)
+            else:
+                self.nodes.append(node)
         self.input = next(v.name for v in graph.input if v.name not in self.weights and v.name not in self.integers)
         self.output = output or graph.output[0].name
 
-    def constant(self, name, value):
+    def constant(self, name, tensor):
+        value = numpy_helper.to_array(tensor)
         if value.dtype == np.float32:
             self.weights[name] = torch.tensor(value.astype(np.float64))
         else:
@@ -43,10 +49,6 @@ class Net:
         self.near, self.gap, self.kink = [], float("inf"), float("inf")
         for at, node in enumerate(self.nodes):
             attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-            if node.op_type == "Constant":
-                self.constant(node.output[0], numpy_helper.to_array(attributes["value"]))
-                self.values.update(self.weights)
-                continue
             inputs = [self.values.get(name, self.integers.get(name)) for name in node.input]
             self.at = at
             self.values[node.output[0]] = getattr(self, node.op_type)(*inputs, **attributes)
