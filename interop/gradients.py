@@ -32,7 +32,7 @@ SATURATED = 2.0**-21
 # The rows of a batch may be on another side of a kink than alone, where float32 does not resolve on which they are.
 SAME_ROW, SAME_ROWS = 1e-2, 0.9
 FLIPS = 12  # units of a row that are tried on both sides
-COUNTED = "other sides", "saturated rows"
+COUNTED = "compared", "other sides", "saturated rows"
 
 A = ((0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616))
 B = ((0.485, 0.456, 0.406), 0.225)
@@ -271,6 +271,7 @@ def check_readout(model, reference, samples, of):
         for row in range(reference.compared):
             d, flipped = reference.off(row, of, g[row : row + 1])
             floor = reference.floor(row, of)
+            worst["compared"] += 1
             if floor > TOLERANCE:
                 worst["saturated"] = max(worst["saturated"], d / floor)
                 worst["saturated rows"] += 1
@@ -331,9 +332,9 @@ def check_model(name, folder):
     if not torch:
         return
     worst["weights"] = check_weights(model, reference, samples)
-    flipped, rows, saturated = (worst.pop(what, 0) for what in (*COUNTED, "saturated"))
+    compared, flipped, rows, saturated = (worst.pop(what, 0) for what in (*COUNTED, "saturated"))
     text = ", ".join(f"{what} {d:.1e}" for what, d in worst.items())
-    print(f"{name}: {text}; of {len(readouts) * len(BATCHES) * reference.compared} gradients {flipped:.0f} with other sides of kinks, "
+    print(f"{name}: {text}; of {compared:.0f} gradients {flipped:.0f} with other sides of kinks, "
           f"{rows:.0f} of saturated probabilities within {saturated:.2f} of what float32 leaves", flush=True)
 
 
