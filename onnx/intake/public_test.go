@@ -2,7 +2,6 @@ package intake
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
-	"github.com/jempipe/jempipe/onnx/selftest"
 )
 
 var openRuntime = sync.OnceValues(func() (*ort.Runtime, error) {
@@ -225,6 +223,3 @@ func checkBatches(t *testing.T, c *Classifier, s *ort.Session, x []float32) {
 		}
 	}
 }
-
-var _ = fmt.Sprint
-var _ = selftest.Tolerance
