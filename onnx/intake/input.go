@@ -22,6 +22,16 @@ func (a *adapter) value(name string) string {
 	return name
 }
 
+// original is the name that a value has in the file.
+func (a *adapter) original(name string) string {
+	for from, to := range a.names {
+		if to == name {
+			return from
+		}
+	}
+	return name
+}
+
 // takeInput puts the input x and the preprocessing in front of the model.
 func (a *adapter) takeInput() error {
 	in, err := a.pickInput()
@@ -36,6 +46,11 @@ func (a *adapter) takeInput() error {
 	for _, name := range reserved {
 		if to := a.g.Vacate(name); to != name {
 			a.names[name] = to
+		}
+	}
+	for _, n := range a.m.Graph.Node {
+		if slices.Contains(reserved, n.GetName()) {
+			n.Name = a.g.Unique(n.GetName())
 		}
 	}
 	inside := in.GetName() // what the input may have had to be called

@@ -31,7 +31,7 @@ func (a *adapter) findOutput() error {
 		return err
 	}
 	a.answer = a.withoutMap(a.answer)
-	a.logits, a.c.From = a.answer, fmt.Sprintf("output %s", a.answer)
+	a.logits, a.c.From = a.answer, fmt.Sprintf("output %s", a.original(a.answer))
 	if n := a.maker(a.answer); n != nil && a.cfg.Kind != Logits {
 		if last, ok := a.activation(n); ok {
 			a.last = last
@@ -96,7 +96,7 @@ func (a *adapter) outputNames() []string {
 	var names []string
 	for _, v := range a.m.Graph.Output {
 		elem, dims, _ := ir.TensorType(v)
-		text := v.GetName()
+		text := a.original(v.GetName())
 		if elem != 0 {
 			text += " (" + strings.ToLower(ir.ElemName(elem)) + dimsText(dims) + ")"
 		}
@@ -160,17 +160,23 @@ func (a *adapter) settle(truth []result) error {
 	answer, logits := truth[0], truth[1]
 	if a.last != nil && (answer.width != logits.width || !explains(a.last.OpType, logits, answer)) {
 		a.logits, logits = a.answer, answer // the activation runs over something else than the classes
-		a.c.From = fmt.Sprintf("output %s", a.answer)
+		a.c.From = fmt.Sprintf("output %s", a.original(a.answer))
+		if a.cfg.Features == "" {
+			a.features, a.c.Head = "", nil
+		}
+	}
+	if err := logits.finite(); err != nil {
+		return err
 	}
 	k := logits.width
 	stripped := a.logits != a.answer
 	switch {
 	case k == 0:
-		return fmt.Errorf("value %s has no elements", a.logits)
+		return fmt.Errorf("value %s has no elements", a.original(a.logits))
 	case a.cfg.Kind == Probabilities && !stripped, a.cfg.Kind != Logits && !stripped && logits.sumsToOne():
 		a.form = formProbabilities
 		a.c.EnergyReason = ProbabilitiesOnly
-		a.c.From = fmt.Sprintf("the logarithm of the probabilities %s", a.answer)
+		a.c.From = fmt.Sprintf("the logarithm of the probabilities %s", a.original(a.answer))
 		if k == 1 {
 			a.form = formOneProbability
 		}
@@ -181,6 +187,18 @@ func (a *adapter) settle(truth []result) error {
 	a.c.Classes = max(k, 2)
 	if a.c.Names != nil && len(a.c.Names) != a.c.Classes {
 		a.c.Names = nil
+	}
+	return nil
+}
+
+// finite says where logits are no numbers. One of them may be -Inf: a class that the model has ruled out.
+func (r result) finite() error {
+	for i := 0; i < len(r.values); i += max(r.width, 1) {
+		for _, v := range append(r.values[i:i+r.width:i+r.width], float32(logSumExp(r.values[i:i+r.width]))) {
+			if v != v || math.IsInf(float64(v), 1) {
+				return fmt.Errorf("the logits of row %d of the probe are %v: check the preprocessing, the inputs may be out of the range that the model can take", i/r.width, v)
+			}
+		}
 	}
 	return nil
 }
