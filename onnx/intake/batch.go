@@ -1,11 +1,13 @@
 package intake
 
 import (
+	"context"
 	"slices"
 
 	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
+	"github.com/jempipe/jempipe/onnx/lower"
 )
 
 // freer makes the batch axis of a graph free: in the input, and where exporters wrote the batch size as a number into
@@ -25,8 +27,11 @@ type place struct{ axis, lead, tail int }
 // rowsName is the name of the batch axis.
 const rowsName = "N"
 
-func (a *adapter) freeBatch() {
-	f := &freer{adapter: a, fixed: gradient.Types(a.m), shared: map[string]place{}, moving: map[string]bool{a.m.Graph.Input[0].GetName(): true}}
+func (a *adapter) freeBatch(ctx context.Context) error {
+	if err := a.foldSizes(ctx); err != nil {
+		return err
+	}
+	f := &freer{adapter: a, fixed: gradient.Types(a.m), shared: map[string]place{}, moving: map[string]bool{lower.InputX: true}}
 	dim := a.m.Graph.Input[0].GetType().GetTensorType().GetShape().GetDim()[0]
 	dim.Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: rowsName}
 	for _, v := range a.m.Graph.Output { // their shapes have the batch size
@@ -53,6 +58,7 @@ func (a *adapter) freeBatch() {
 			f.types = nil // they stood behind what uses them
 		}
 	}
+	return nil
 }
 
 // node changes a node, and may append others that must run before it.

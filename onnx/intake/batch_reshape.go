@@ -11,6 +11,9 @@ import (
 // lie behind as many values as before.
 func (f *freer) reshape(n *onnxpb.NodeProto) {
 	to := slices.Clone(f.constantSizes(n.Input[1]))
+	if ir.AttrInt(n, "allowzero", 0) != 0 && !slices.Contains(to, 0) {
+		n.Attribute = slices.DeleteFunc(n.Attribute, func(at *onnxpb.AttributeProto) bool { return at.GetName() == "allowzero" })
+	}
 	if len(to) == 0 || ir.AttrInt(n, "allowzero", 0) != 0 {
 		return
 	}

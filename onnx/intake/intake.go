@@ -142,7 +142,9 @@ func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*
 	if a.batch > 0 && !free {
 		a.c.Batch = a.batch
 	} else if a.batch > 0 {
-		a.freeBatch()
+		if err := a.freeBatch(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := a.finish(truth); err != nil {
 		return nil, err
