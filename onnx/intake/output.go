@@ -8,6 +8,7 @@ import (
 
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
+	"github.com/jempipe/jempipe/onnx/lower"
 )
 
 // form is what the value that is used holds.
@@ -151,8 +152,9 @@ func (a *adapter) maker(name string) *onnxpb.NodeProto {
 	return a.m.Graph.Node[i]
 }
 
+// known says whether the graph has a value that depends on the input.
 func (a *adapter) known(name string) bool {
-	return a.maker(name) != nil
+	return name == lower.InputX || a.maker(name) != nil
 }
 
 // settle decides from the values on the probe what the model gives: the number of classes, and logits or probabilities.
