@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"context"
 	"slices"
 
 	"github.com/jempipe/jempipe/onnx/gradient"
@@ -27,15 +26,14 @@ type place struct{ axis, lead, tail int }
 // rowsName is the name of the batch axis.
 const rowsName = "N"
 
-func (a *adapter) freeBatch(ctx context.Context) error {
-	if err := a.foldSizes(ctx); err != nil {
-		return err
-	}
+func (a *adapter) freeBatch() {
 	f := &freer{adapter: a, fixed: gradient.Types(a.m), shared: map[string]place{}, moving: map[string]bool{lower.InputX: true}}
 	dim := a.m.Graph.Input[0].GetType().GetTensorType().GetShape().GetDim()[0]
 	dim.Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: rowsName}
 	for _, v := range a.m.Graph.Output { // their shapes have the batch size
-		v.GetType().GetTensorType().Shape = nil
+		if t := v.GetType().GetTensorType(); t != nil {
+			t.Shape = nil
+		}
 	}
 	nodes := a.m.Graph.Node
 	for i := 0; i < len(nodes); i++ {
@@ -58,7 +56,6 @@ func (a *adapter) freeBatch(ctx context.Context) error {
 			f.types = nil // they stood behind what uses them
 		}
 	}
-	return nil
 }
 
 // node changes a node, and may append others that must run before it.

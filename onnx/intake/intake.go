@@ -142,9 +142,10 @@ func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*
 	if a.batch > 0 && !free {
 		a.c.Batch = a.batch
 	} else if a.batch > 0 {
-		if err := a.freeBatch(ctx); err != nil {
+		if err := a.foldSizes(ctx); err != nil {
 			return nil, err
 		}
+		a.freeBatch()
 	}
 	if err := a.finish(truth); err != nil {
 		return nil, err
@@ -161,29 +162,32 @@ func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*
 // Read reads a model file, its external data included, and checks that ONNX Runtime and this package can work with it:
 // the graph is sound, functions are written out, the operator set is known, operators come from domains that exist.
 func Read(path string) (*onnxpb.ModelProto, error) {
-	bad := func(err error) (*onnxpb.ModelProto, error) {
-		return nil, fault.New(fault.Data, path, "%v", err)
-	}
 	m, err := ir.LoadFile(path)
 	if err != nil {
 		return nil, fault.New(fault.Data, filepath.Dir(path), "%v", err)
 	}
+	return m, prepare(path, m)
+}
+
+// prepare does what Read does behind the reading.
+func prepare(path string, m *onnxpb.ModelProto) error {
+	bad := func(err error) error { return fault.New(fault.Data, path, "%v", err) }
 	if err := ir.Check(m); err != nil {
 		return bad(err)
 	}
 	if v := ir.Opset(m); v > 0 && v < minOpset {
-		return nil, fault.New(fault.Data, path, "it is written against operator set %d; ONNX Runtime takes %d and later", v, minOpset).
+		return fault.New(fault.Data, path, "it is written against operator set %d; ONNX Runtime takes %d and later", v, minOpset).
 			Do("export it anew, or convert it with ONNX's version converter")
 	}
 	if err := ir.Inline(m); err != nil {
 		return bad(err)
 	}
 	if err := foreign(m.Graph.Node); err != nil {
-		return nil, fault.New(fault.Data, path, "%v", err).Do("export the model with standard operators only")
+		return fault.New(fault.Data, path, "%v", err).Do("export the model with standard operators only")
 	}
 	ir.FreeInitializers(m)
 	m.IrVersion = max(m.IrVersion, 4) // before, constants had to be inputs as well
-	return m, nil
+	return nil
 }
 
 // minOpset is the oldest operator set that ONNX Runtime promises to run.
