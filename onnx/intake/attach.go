@@ -20,7 +20,7 @@ func (c *Classifier) Attach(path string, raw bool) (*onnxpb.ModelProto, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := ir.Clone(c.Model)
+	m := clone(c.Model)
 	bad := func(err error) (*onnxpb.ModelProto, error) { return nil, fault.New(fault.Data, path, "%v", err) }
 	if len(other.Graph.Input) != 1 {
 		return bad(fmt.Errorf("a gradient graph has one input, this one has %d", len(other.Graph.Input)))

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -74,6 +75,27 @@ func TestRefusedFiles(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Who stops the work gets an error that says so, and no blame on the file.
+func TestStopped(t *testing.T) {
+	rt := runtimeOrSkip(t)
+	b := newNet(t, 17)
+	b.mlp(b.input("values", ir.Float32, 3, 4), 4, 3)
+	b.output("z", 3, 3)
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	cfg := Config{}
+	cfg.Preprocess.SampleShape = []int{4}
+	if _, err := Open(ctx, rt, write(t, b.m), cfg, rows(4, 4)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	for _, shape := range [][]int{nil, {0}, {4, -1}, {3}} {
+		cfg.Preprocess.SampleShape = shape
+		if _, err := Open(context.Background(), rt, write(t, b.m), cfg, rows(4, 4)); err == nil {
+			t.Errorf("samples of shape %v are taken", shape)
+		}
 	}
 }
 

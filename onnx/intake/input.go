@@ -43,22 +43,13 @@ func (a *adapter) takeInput() error {
 		return err
 	}
 	old := in.GetName()
-	for _, name := range reserved {
-		if to := a.g.Vacate(name); to != name {
-			a.names[name] = to
-		}
-	}
-	for _, n := range a.m.Graph.Node {
-		if slices.Contains(reserved, n.GetName()) {
-			n.Name = a.g.Unique(n.GetName())
-		}
-	}
+	a.vacate()
 	inside := in.GetName() // what the input may have had to be called
 	a.m.Graph.Input = slices.DeleteFunc(a.m.Graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v == in })
 	a.m.Graph.ValueInfo = nil // they state the old batch size and element type
 	nodes := a.m.Graph.Node
 	a.m.Graph.Node = nil
-	rows := ir.Free("N")
+	rows := ir.Free(rowsName)
 	if a.batch > 0 {
 		rows = ir.Fixed(int64(a.batch))
 	}
@@ -79,6 +70,20 @@ func (a *adapter) takeInput() error {
 	a.g.Redirect(inside, at)
 	a.names[old] = at
 	return nil
+}
+
+// vacate makes the reserved names free for the values and nodes of this package.
+func (a *adapter) vacate() {
+	for _, name := range reserved {
+		if to := a.g.Vacate(name); to != name {
+			a.names[name] = to
+		}
+	}
+	for _, n := range a.m.Graph.Node {
+		if slices.Contains(reserved, n.GetName()) {
+			n.Name = a.g.Unique(n.GetName())
+		}
+	}
 }
 
 // mostValues is how many values a batch may have: 2 GiB of float32.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/onnx/lower"
@@ -32,6 +33,10 @@ func (a *adapter) findOutput() error {
 		return err
 	}
 	a.answer = a.withoutMap(a.answer)
+	if t := gradient.Types(a.m)[a.answer]; t.Elem != 0 && !ir.IsFloat(t.Elem) {
+		return fmt.Errorf("value %s is %s, logits and probabilities are floating-point numbers; the outputs are %s",
+			a.original(a.answer), ir.ElemName(t.Elem), strings.Join(a.outputNames(), ", "))
+	}
 	a.logits, a.c.From = a.answer, fmt.Sprintf("output %s", a.original(a.answer))
 	if n := a.maker(a.answer); n != nil && a.cfg.Kind != Logits {
 		if last, ok := a.activation(n); ok {

@@ -212,6 +212,11 @@ func TestOutputs(t *testing.T) {
 		{"the value does not exist", dense, func(c *theirs) {
 			c.build, c.cfg.Output, c.err = behind(3, one("Identity", "z"), 0, 3), "y", `the model has no value "y"; its outputs are answer (float[?, 3])`
 		}},
+		{"the value is a label", dense, func(c *theirs) {
+			c.cfg.Output, c.err = "answer", "value answer is INT64, logits and probabilities are floating-point numbers; the outputs are answer (int64[?])"
+			c.build = behind(3, one("ArgMax", "z", ir.Int("axis", 1), ir.Int("keepdims", 0)), 0)
+			c.change = func(m *onnxpb.ModelProto) { m.Graph.Output[0].Type.GetTensorType().ElemType = ir.Int64 }
+		}},
 		{"several that could be", dense, func(c *theirs) {
 			c.err = "which output holds the logits cannot be told: the model has hidden (float[?, 6]), answer (float[?, 3])"
 			c.build = behind(3, func(b *net) {

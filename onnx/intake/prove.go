@@ -2,10 +2,12 @@ package intake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/onnx/lower"
@@ -97,7 +99,7 @@ func distinct(values []string) []string {
 
 // session loads a copy of the graph that gives the values as float32.
 func (a *adapter) session(m *onnxpb.ModelProto, values []string) (*ort.Session, []string, error) {
-	m = ir.Clone(m)
+	m = clone(m)
 	g, err := ir.NewGraph(m)
 	if err != nil {
 		return nil, nil, err
@@ -129,11 +131,11 @@ func (a *adapter) prove(ctx context.Context, truth []result) error {
 	if a.c.Batch == 0 {
 		got, err := a.run(ctx, a.m, a.rows, values)
 		if err != nil {
-			return fmt.Errorf("it does not run in batches of %d: %w", a.rows, err)
+			return fmt.Errorf("it does not run in batches of %d: %w", a.rows, plain(err))
 		}
 		return a.agree(values, got, want, fmt.Sprintf("in a batch of %d than alone", a.rows))
 	}
-	for _, first := range []int{0, 1} {
+	for first := range min(2, a.c.Batch) {
 		got, err := a.runFrom(ctx, a.m, a.c.Batch, first, values)
 		if err != nil {
 			return err
@@ -150,6 +152,16 @@ func (a *adapter) prove(ctx context.Context, truth []result) error {
 	return nil
 }
 
+// plain leaves the name of the file out of an error, which Adapt puts there. An error of the caller's context stays.
+func plain(err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) && known.Err == nil {
+		return errors.New(known.What)
+	}
+	return err
+}
+
+// agree compares values with what they should be; where says what is different about the run.
 func (a *adapter) agree(values []string, got, want []result, where string) error {
 	for i, w := range want {
 		if got[i].width != w.width {
