@@ -116,4 +116,38 @@ func (a *attached) run(t *testing.T, c *Classifier, model *net, x []float32) {
 	}
 }
 
+// A gradient for raw samples takes these; one for a model with one batch size may have that.
+func TestSuppliedGradientForRawSamples(t *testing.T) {
+	rt := runtimeOrSkip(t)
+	for _, batch := range []int64{0, 3} {
+		b := newNet(t, 17)
+		h := b.input("values", ir.Float32, batch, 6)
+		if batch > 0 { // so that the batch cannot be freed
+			order := b.ints("order", 2, 1, 0)
+			h = b.op("once_more", "Gather", []string{b.op("reversed", "Gather", []string{h, order}), order})
+		}
+		b.mlp(h, 6, 3)
+		b.output("z", batch, 3)
+		cfg := Config{Preprocess: lower.Preprocess{SampleShape: []int{6}, Scale: 0.5, Mean: []float64{0.25}, Std: []float64{2}}}
+		x := rows(probeRows, 6)
+		c, err := Open(context.Background(), rt, write(t, b.m), cfg, x)
+		must(t, err)
+		if c.Batch != int(batch) {
+			t.Fatalf("batch %d", c.Batch)
+		}
+		ours := *c
+		ours.Model = ir.Clone(c.Model)
+		must(t, ours.AddScore(lower.Energy, true))
+		with := *c
+		with.Model, err = c.Attach(write(t, ours.Model), true)
+		must(t, err)
+		s := session(t, &with)
+		g, err := with.TestGraph(s, lower.Energy, true)
+		must(t, err)
+		if _, err := g.Run(context.Background(), x, 1); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func contains(err error, text string) bool { return strings.Contains(err.Error(), text) }

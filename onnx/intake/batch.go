@@ -75,6 +75,8 @@ func (f *freer) node(n *onnxpb.NodeProto) {
 		f.concat(n)
 	case "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Where", "PRelu":
 		f.broadcast(n)
+	case "LSTM", "GRU", "RNN":
+		f.states(n)
 	}
 }
 
@@ -185,6 +187,20 @@ func (f *freer) concat(n *onnxpb.NodeProto) {
 			continue
 		}
 		n.Input[i] = f.repeat(f.first(in, p.axis), guide, p.axis, rank)
+	}
+}
+
+// states repeats for each row what a recurrent layer starts from: its inputs [directions, N, hidden], where the sequence
+// is [T, N, ...].
+func (f *freer) states(n *onnxpb.NodeProto) {
+	p, ok := f.rows(n.Input[0])
+	if !ok || p != (place{1, 1, 1}) || ir.AttrInt(n, "layout", 0) != 0 || ir.Opset(f.m) < 8 {
+		return
+	}
+	for i := 5; i < len(n.Input) && i < 7; i++ {
+		if t := f.typeOf(n.Input[i]); !f.moving[n.Input[i]] && t.Ranked && len(t.Shape) == 3 && t.Shape[1].Is(int64(f.batch)) {
+			n.Input[i] = f.repeat(f.first(n.Input[i], 1), n.Input[0], 1, 3)
+		}
 	}
 }
 

@@ -31,6 +31,11 @@ func (b *net) repeated(name string, rows int, dims ...int64) string {
 	return b.constant(name, values, append([]int64{int64(rows)}, dims...)...)
 }
 
+// repeatedState is a constant [1, 2, 5] with two rows alike.
+func (b *net) repeatedState(name string) string {
+	return b.constant(name, []float64{0.1, -0.2, 0.3, 0.4, -0.5, 0.1, -0.2, 0.3, 0.4, -0.5}, 1, 2, 5)
+}
+
 // Batch sizes that the file states are freed where rows stay apart, else kept.
 func TestFixedBatches(t *testing.T) {
 	dense := theirs{features: 6, hidden: "hidden", head: true, classes: 3, shape: []int{24}}
@@ -104,6 +109,15 @@ func TestFixedBatches(t *testing.T) {
 			c.build = fixed(4, func(b *net, x string) {
 				h := b.op("wide", "Expand", []string{b.reshape("short", x, 4, 1, 24), b.ints("size", 4, 3, 24)})
 				b.mlp(b.then("Flatten", h), 72, 3)
+			})
+		}},
+		{"of 2, with a recurrent layer", func(c *theirs) {
+			c.noGradient = "LSTM"
+			c.build = fixed(2, func(b *net, x string) {
+				h := b.then("Transpose", b.reshape("sequence", x, 2, 6, 4), ir.Ints("perm", 1, 0, 2))
+				b.g.AddNamed("recurrent", "LSTM", []string{h, b.weight("w", 1, 20, 4), b.weight("r", 1, 20, 5), "", "", b.repeatedState("h0"), b.repeatedState("c0")},
+					[]string{"", "last"}, ir.Int("hidden_size", 5))
+				b.mlp(b.reshape("flat", "last", 2, 5), 5, 3)
 			})
 		}},
 		{"of 4, each with other constants", func(c *theirs) {

@@ -205,6 +205,15 @@ func TestInputs(t *testing.T) {
 			c.shape = []int{24}
 		}},
 		{"float16", flat, func(c *theirs) { c.build, c.shape = typed(halfElem, halfElem, plain), []int{24} }},
+		{"float16 with a softmax", flat, func(c *theirs) {
+			c.build, c.shape = func(b *net) {
+				b.elem = halfElem
+				b.mlp(b.input("values", halfElem, 0, 24), 24, 3)
+				b.op("answer", "Softmax", []string{"z"}, ir.Int("axis", 1))
+				b.output("answer", 0, 3)
+			}, []int{24}
+			c.from = "the input of the final Softmax"
+		}},
 		{"bool", flat, func(c *theirs) {
 			c.build = typed(ir.Bool, ir.Float32, func(b *net, x string) { plain(b, b.then("Cast", x, ir.Int("to", single))) })
 			c.shape, c.err = []int{24}, "input values has element type BOOL, want numbers"

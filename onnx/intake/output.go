@@ -33,9 +33,9 @@ func (a *adapter) findOutput() error {
 		return err
 	}
 	a.answer = a.withoutMap(a.answer)
-	if t := gradient.Types(a.m)[a.answer]; t.Elem != 0 && !ir.IsFloat(t.Elem) {
+	if elem := a.elem(a.answer); elem != 0 && !ir.IsFloat(elem) {
 		return fmt.Errorf("value %s is %s, logits and probabilities are floating-point numbers; the outputs are %s",
-			a.original(a.answer), ir.ElemName(t.Elem), strings.Join(a.outputNames(), ", "))
+			a.original(a.answer), ir.ElemName(elem), strings.Join(a.outputNames(), ", "))
 	}
 	a.logits, a.c.From = a.answer, fmt.Sprintf("output %s", a.original(a.answer))
 	if n := a.maker(a.answer); n != nil && a.cfg.Kind != Logits {
@@ -71,11 +71,9 @@ func (a *adapter) activation(n *onnxpb.NodeProto) (*onnxpb.NodeProto, bool) {
 func (a *adapter) pickOutput() error {
 	var found []string
 	for _, v := range a.m.Graph.Output {
-		elem, _, _ := ir.TensorType(v)
-		if v.GetType().GetTensorType() == nil && a.mapped(v.GetName()) == nil {
-			continue
-		}
-		if elem == 0 || ir.IsFloat(elem) {
+		other := v.GetType().GetValue() != nil && v.GetType().GetTensorType() == nil // a sequence, a map
+		elem := a.elem(v.GetName())
+		if a.mapped(v.GetName()) != nil || !other && (elem == 0 || ir.IsFloat(elem)) {
 			found = append(found, v.GetName())
 		}
 	}
@@ -96,6 +94,16 @@ func (a *adapter) pickOutput() error {
 	}
 	a.answer = found[0]
 	return nil
+}
+
+// elem is the element type of a value: what the file states, else what follows from the graph, else 0.
+func (a *adapter) elem(name string) int32 {
+	for _, v := range a.m.Graph.Output {
+		if elem, _, _ := ir.TensorType(v); v.GetName() == name && elem != 0 {
+			return elem
+		}
+	}
+	return gradient.Types(a.m)[name].Elem
 }
 
 func (a *adapter) outputNames() []string {
@@ -165,7 +173,7 @@ func (a *adapter) known(name string) bool {
 // settle decides from the values on the probe what the model gives: the number of classes, and logits or probabilities.
 func (a *adapter) settle(truth []result) error {
 	answer, logits := truth[0], truth[1]
-	if a.last != nil && (answer.width != logits.width || !explains(a.last.OpType, logits, answer)) {
+	if a.last != nil && (answer.width != logits.width || !a.explains(a.last.OpType, logits, answer)) {
 		a.logits, logits = a.answer, answer // the activation runs over something else than the classes
 		a.c.From = fmt.Sprintf("output %s", a.original(a.answer))
 		if a.cfg.Features == "" {

@@ -24,6 +24,21 @@ type result struct {
 // sums makes in a deep network.
 const proof = 1e-4
 
+// coarse is proof for a model that computes with 16 bits: eleven of them are the digits of float16, eight those of
+// bfloat16.
+const coarse = 8e-3
+
+// tolerance is proof or coarse.
+func (a *adapter) tolerance() float64 {
+	for _, t := range a.m.Graph.Initializer {
+		switch onnxpb.TensorProto_DataType(t.GetDataType()) {
+		case onnxpb.TensorProto_FLOAT16, onnxpb.TensorProto_BFLOAT16:
+			return coarse
+		}
+	}
+	return proof
+}
+
 // run gives values of the graph on the probe, in batches of a size; 0 takes the rows one by one. An empty name gives an
 // empty result.
 func (a *adapter) run(ctx context.Context, m *onnxpb.ModelProto, batch int, values []string) ([]result, error) {
@@ -167,7 +182,7 @@ func (a *adapter) agree(values []string, got, want []result, where string) error
 		if got[i].width != w.width {
 			return fmt.Errorf("%s has %d values a row %s, want %d", values[i], got[i].width, where, w.width)
 		}
-		if row, d := furthest(got[i], w); !(d <= proof) {
+		if row, d := furthest(got[i], w); !(d <= a.tolerance()) {
 			return fmt.Errorf("row %d of the probe has other %s %s (difference %.3g of the largest value): rows of a batch influence each other, as they do where batch statistics are computed; export the model in inference mode, with a free batch axis",
 				row, values[i], where, d)
 		}
@@ -197,7 +212,7 @@ func furthest(got, want result) (row int, d float64) {
 }
 
 // explains says whether an activation turns logits into the answer of the file.
-func explains(op string, logits, answer result) bool {
+func (a *adapter) explains(op string, logits, answer result) bool {
 	got := result{answer.width, make([]float32, len(answer.values))}
 	for i := 0; i < len(logits.values); i += logits.width {
 		z, out := logits.values[i:i+logits.width], got.values[i:]
@@ -214,7 +229,7 @@ func explains(op string, logits, answer result) bool {
 		}
 	}
 	_, d := furthest(got, answer)
-	return d <= proof
+	return d <= a.tolerance()
 }
 
 func logSumExp(z []float32) float64 {
