@@ -29,12 +29,8 @@ type attention struct {
 }
 
 func (a *attention) forward() []string {
-	rank := a.Rank(a.In(0))
-	a.flat = rank == 3
-	if a.flat && (a.qHeads <= 0 || a.kvHeads <= 0) {
-		a.fail(errors.New("its attributes q_num_heads and kv_num_heads are missing"))
-	}
-	if a.err != nil {
+	if err := a.start(); err != nil {
+		a.fail(err)
 		return nil
 	}
 	a.q = a.byHeads(a.In(0), a.qHeads)
@@ -55,7 +51,7 @@ func (a *attention) forward() []string {
 	stages = append(stages, scores)
 	p := a.OpWith("Softmax", []string{scores}, ir.Int("axis", -1))
 	if bias != "" { // Rows where everything is masked give 0.
-		top := a.reduceWith("ReduceMax", bias, []int64{int64(a.Rank(bias) - 1)}, true)
+		top := a.reduceWith("ReduceMax", bias, []int64{-1}, true)
 		p = a.Op("Where", a.Op("Equal", top, a.Scalar(a.q, math.Inf(-1))), a.Scalar(a.q, 0), p)
 	}
 	stages = append(stages, p)
@@ -68,6 +64,21 @@ func (a *attention) forward() []string {
 	}
 	outs[0] = y
 	return outs
+}
+
+// start finds the form of the values.
+func (a *attention) start() error {
+	rank := a.Rank(a.In(0))
+	a.flat = rank == 3
+	for i := range 3 {
+		if a.Rank(a.In(i)) != rank || rank < 3 || rank > 4 {
+			a.fail(errors.New("its first three inputs must have 3 or 4 dimensions, all the same number"))
+		}
+	}
+	if a.flat && (a.qHeads <= 0 || a.kvHeads <= 0) {
+		a.fail(errors.New("its attributes q_num_heads and kv_num_heads are missing"))
+	}
+	return a.err
 }
 
 // byHeads divides a value among heads.
@@ -96,7 +107,7 @@ func (a *attention) scaled() string {
 
 // repeated gives each head of the queries its head of keys or values, which several may share.
 func (a *attention) repeated(x string) string {
-	q, kv := a.types[a.q].Shape[1], a.types[x].Shape[1]
+	q, kv := a.heads(a.q), a.heads(x)
 	if !q.Set || !kv.Set {
 		a.fail(errors.New("the number of heads is not known: run ONNX shape inference on the model first"))
 		return x
@@ -111,6 +122,13 @@ func (a *attention) repeated(x string) string {
 	wide := a.Op("Expand", a.Unsqueeze(x, []int64{2}), a.List(1, 1, q.Size/kv.Size, 1, 1))
 	shape := a.OpWith("Concat", []string{a.List(0, q.Size, -1), a.sizeOf(x, 3)}, ir.Int("axis", 0))
 	return a.Op("Reshape", wide, shape)
+}
+
+func (a *attention) heads(x string) ir.Dim {
+	if axis, ok := a.types[x].Axis(1); ok {
+		return a.types[x].Shape[axis]
+	}
+	return ir.Dim{}
 }
 
 // bias is what is added to the scores: -infinity where a token is masked. It is "" where there is none. A mask has as many

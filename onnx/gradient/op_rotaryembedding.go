@@ -16,7 +16,10 @@ func rotaryEmbeddingGradient(c *Context) error {
 	if c.Needs(1) || c.Needs(2) {
 		return c.composed(func() []string { return []string{c.rotated()} })
 	}
-	in := append([]string{c.Grad(0), c.In(1), c.Op("Neg", c.In(2))}, c.Node.Input[3:]...)
+	in := []string{c.Grad(0), c.In(1), c.Op("Neg", c.In(2))}
+	if positions := c.In(3); positions != "" {
+		in = append(in, positions)
+	}
 	c.SetGrad(0, c.OpWith("RotaryEmbedding", in, c.Node.Attribute...))
 	return nil
 }

@@ -25,13 +25,14 @@ func softmaxGradient(c *Context) error {
 // replaced says whether a Where chooses between a value, maybe in another type, and something else.
 func (c *Context) replaced(name string) bool {
 	for _, n := range c.walk.nodes {
+		if !slices.Contains(n.Input, name) {
+			continue
+		}
 		switch n.OpType {
 		case "Where":
-			if slices.Contains(n.Input[1:], name) {
-				return true
-			}
+			return true
 		case "Cast", "Identity":
-			if n.Input[0] == name && c.replaced(n.Output[0]) {
+			if slices.ContainsFunc(n.Output, c.replaced) {
 				return true
 			}
 		}
