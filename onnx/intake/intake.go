@@ -158,6 +158,7 @@ func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*
 
 // Read reads a model file, its external data included, and checks that ONNX Runtime and this package can work with it:
 // the graph is sound, functions are written out, the operator set is known, operators come from domains that exist.
+// Weights too small to matter become 0.
 func Read(path string) (*onnxpb.ModelProto, error) {
 	bad := func(err error) (*onnxpb.ModelProto, error) {
 		return nil, fault.New(fault.Data, path, "%v", err)
@@ -180,6 +181,7 @@ func Read(path string) (*onnxpb.ModelProto, error) {
 		return nil, fault.New(fault.Data, path, "%v", err).Do("export the model with standard operators only")
 	}
 	ir.FreeInitializers(m)
+	dropSubnormals(m)
 	m.IrVersion = max(m.IrVersion, 4) // before, constants had to be inputs as well
 	return m, nil
 }
