@@ -9,8 +9,9 @@ const (
 )
 
 // fewPlaces says whether the gradient of x is faster as one product with the matrix of the transposed convolution, in
-// which a weight stands once for each place of dy. For float32, constant weights and an x of few places it takes little
-// more arithmetic, and ONNX Runtime multiplies matrices several times as fast as it convolves transposed.
+// which a weight stands once for each place of dy. For float32, constant weights and few places it takes little more
+// arithmetic than a transposed convolution, which ONNX Runtime computes several times as slowly as a product, or no
+// more than a flipped one.
 func (c *Context) fewPlaces(v window, dy, w, x string, group int64) bool {
 	in, fixed := c.types[x].spatialSizes()
 	out, fixedOut := c.types[dy].spatialSizes()
@@ -20,7 +21,11 @@ func (c *Context) fewPlaces(v window, dy, w, x string, group int64) bool {
 		return false
 	}
 	places, results := places(in), places(out)
-	return places <= denseFactor*v.taps() && shape[0]*results*shape[1]*places <= denseLimit
+	fits := places <= denseFactor*v.taps()
+	if c.canFlip(v, w, group) {
+		fits = results <= v.taps()
+	}
+	return fits && shape[0]*results*shape[1]*places <= denseLimit
 }
 
 func places(sizes []int64) int64 {

@@ -19,10 +19,10 @@ const flipChannels = 8
 //	dx[n, c, o stride + k dilation - before] = sum over m, o and k of dy[n,m,o] w[m,c,k].
 func (c *Context) windowInput(v window, dy, w, x string, group int64) string {
 	switch {
-	case c.canFlip(v, w, group):
-		return c.flippedConv(v, dy, w, group)
 	case c.fewPlaces(v, dy, w, x, group):
 		return c.denseInput(v, dy, w, x)
+	case c.canFlip(v, w, group):
+		return c.flippedConv(v, dy, w, group)
 	}
 	return c.transposedConv(v, dy, w, x, group)
 }
