@@ -23,6 +23,8 @@ func (c *Context) windowInput(v window, dy, w, x string, group int64) string {
 		return c.denseInput(v, dy, w, x)
 	case c.canFlip(v, w, group):
 		return c.flippedConv(v, dy, w, group)
+	case c.inPhases(v, dy, w, x, group):
+		return c.phasedInput(v, dy, w, x)
 	}
 	return c.transposedConv(v, dy, w, x, group)
 }
