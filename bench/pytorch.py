@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import onnx
+import onnx.version_converter
 import onnxruntime
 import torch
 from onnx import numpy_helper, shape_inference
@@ -78,7 +79,10 @@ def layers(model):
 
 
 def by_onnx2torch(model):
-    net = convert(explicit_padding(model)).eval()
+    model = explicit_padding(model)
+    if model.opset_import[0].version < 9:  # onnx2torch does not know all operators before
+        model = onnx.version_converter.convert_version(model, 13)
+    net = convert(model).eval()
     return lambda x: -net(x)[1], net
 
 
