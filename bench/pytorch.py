@@ -121,7 +121,7 @@ def compare(folder, name):
     while time.perf_counter() < end or len(ours) < 20:
         ours += block(score_run)
         theirs += block(torch_run)
-    return np.quantile(ours, 0.25) * 1e3, np.quantile(theirs, 0.25) * 1e3
+    return min(ours) * 1e3, min(theirs) * 1e3  # other work on the machine makes runs longer, never shorter
 
 
 def main():

@@ -1,7 +1,6 @@
 package gradient
 
 import (
-	"math"
 	"slices"
 
 	"github.com/jempipe/jempipe/onnx/ir"
@@ -32,7 +31,7 @@ func (c *Context) inPhases(v window, dy, w, x string, group int64) bool {
 	out, fixedOut := c.types[dy].spatialSizes()
 	shape, known := c.types[w].Static()
 	if !fixed || !fixedOut || !known || group != 1 || v.rank() != 2 || v.kernel == nil || v.same != "" || !c.walk.constant[w] ||
-		c.opset < 10 || slices.Max(v.dilation) > 1 || slices.Min(v.stride) < 2 || shape[0] < phaseResults || shape[0] < 2*shape[1] {
+		slices.Max(v.dilation) > 1 || slices.Min(v.stride) < 2 || shape[0] < phaseResults || shape[0] < 2*shape[1] {
 		return false
 	}
 	for i := range in {
@@ -69,7 +68,16 @@ func (c *Context) phaseConv(v window, dy, w, x string, r, k int64) string {
 	out, _ := c.types[dy].spatialSizes()
 	p, _ := v.phase(0, r, in[0], out[0])
 	q, _ := v.phase(1, k, in[1], out[1])
-	part := c.Op("Slice", w, c.List(p.first, q.first), c.List(math.MinInt64, math.MinInt64), c.List(2, 3), c.List(-v.stride[0], -v.stride[1]))
+	part := c.everyBack(c.everyBack(w, 2, p, v.stride[0]), 3, q, v.stride[1])
 	return c.OpWith("Conv", []string{dy, c.Transpose(part, 1, 0, 2, 3)},
 		ir.Ints("kernel_shape", p.taps, q.taps), ir.Ints("pads", p.before, q.before, p.after, q.after))
+}
+
+// everyBack takes every stride-th place of a phase from a weight.
+func (c *Context) everyBack(w string, axis int64, p phase, stride int64) string {
+	at := make([]int64, p.taps)
+	for i := range at {
+		at[i] = p.first - int64(i)*stride
+	}
+	return c.OpWith("Gather", []string{w, c.List(at...)}, ir.Int("axis", axis))
 }

@@ -101,7 +101,7 @@ func BenchmarkGradient(b *testing.B) {
 				}
 			}
 			for i, threads := range []string{"-1t", "-2t"} {
-				forward, score := quartile(times[2*i]), quartile(times[2*i+1])
+				forward, score := shortest(times[2*i]), shortest(times[2*i+1])
 				b.ReportMetric(forward*1e3, "forward-ms"+threads)
 				b.ReportMetric(score*1e3, "score-ms"+threads)
 				b.ReportMetric(score/forward, "ratio"+threads)
@@ -111,12 +111,8 @@ func BenchmarkGradient(b *testing.B) {
 	}
 }
 
-// quartile is the time in seconds that a quarter of the runs stay below: other work on the machine makes single runs
-// longer, never shorter.
-func quartile(times []time.Duration) float64 {
-	slices.Sort(times)
-	return times[len(times)/4].Seconds()
-}
+// shortest is the shortest of some times, in seconds: other work on the machine makes runs longer, never shorter.
+func shortest(times []time.Duration) float64 { return slices.Min(times).Seconds() }
 
 // timed loads a model and binds tensors that are used again and again.
 func (p pair) timed(b *testing.B, m *onnxpb.ModelProto, threads int) func() {
