@@ -162,6 +162,7 @@ func (a *adapter) complete(ctx context.Context, truth []result) error {
 
 // Read reads a model file, its external data included, and checks that ONNX Runtime and this package can work with it:
 // the graph is sound, functions are written out, the operator set is known, operators come from domains that exist.
+// Weights too small to matter become 0.
 func Read(path string) (*onnxpb.ModelProto, error) {
 	m, err := ir.LoadFile(path)
 	if err != nil {
@@ -187,6 +188,7 @@ func prepare(path string, m *onnxpb.ModelProto) error {
 		return fault.New(fault.Data, path, "%v", err).Do("export the model with standard operators only")
 	}
 	ir.FreeInitializers(m)
+	dropSubnormals(m)
 	m.IrVersion = max(m.IrVersion, 4) // before, constants had to be inputs as well
 	return nil
 }

@@ -84,7 +84,7 @@ var publicModels = []public{
 }
 
 // samples gives raw rows for a model, from its data set, or made up where there is none.
-func (p *public) samples(t *testing.T, n int) ([]int, []float32) {
+func (p *public) samples(t testing.TB, n int) ([]int, []float32) {
 	if p.data != "" {
 		path := filepath.Join(testdata.Dir(t), p.data)
 		var shape []int
@@ -105,7 +105,7 @@ func (p *public) samples(t *testing.T, n int) ([]int, []float32) {
 	return shape, x
 }
 
-func (p *public) open(t *testing.T, n int) (*Classifier, []float32) {
+func (p *public) open(t testing.TB, n int) (*Classifier, []float32) {
 	t.Helper()
 	shape, x := p.samples(t, n)
 	cfg := Config{Preprocess: p.pre}
