@@ -146,7 +146,7 @@ func reference(t testing.TB, m *onnxpb.ModelProto, sample []int, value string, x
 	must(t, err)
 	in := m.Graph.Input[0]
 	elem, dims, _ := ir.TensorType(in)
-	batch := n
+	batch := 1
 	if dims[0].Set {
 		batch = int(dims[0].Size)
 	}
