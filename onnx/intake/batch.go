@@ -43,7 +43,7 @@ func (a *adapter) freeBatch() {
 		for _, out := range n.GetOutput() {
 			f.moving[out] = true
 		}
-		if !ir.IsStandard(n.GetDomain()) {
+		if !ir.IsStandard(n.GetDomain()) || len(n.GetOutput()) == 0 {
 			continue
 		}
 		a.m.Graph.Node = nodes

@@ -142,29 +142,12 @@ func reference(t testing.TB, m *onnxpb.ModelProto, sample []int, value string, x
 	if ir.Opset(m) == 0 {
 		m.OpsetImport = append(m.OpsetImport, &onnxpb.OperatorSetIdProto{Version: 17})
 	}
-	g, err := ir.NewGraph(m)
-	must(t, err)
-	in := m.Graph.Input[0]
-	elem, dims, _ := ir.TensorType(in)
-	batch := n
-	if dims[0].Set {
+	batch := 1
+	if _, dims, _ := ir.TensorType(m.Graph.Input[0]); dims[0].Set {
 		batch = int(dims[0].Size)
 	}
 	shape := append([]int64{int64(batch)}, sizes(sample)...)
-	m.Graph.Input, m.Graph.Output, m.Graph.ValueInfo = nil, nil, nil
-	must(t, g.Input("given", ir.Float32, ir.FixedDims(shape...)...))
-	nodes := m.Graph.Node
-	m.Graph.Node = nil
-	given := g.Add("Cast", []string{"given"}, ir.Int("to", int64(elem)))
-	m.Graph.Node = append(m.Graph.Node, nodes...)
-	g.Redirect(in.GetName(), given)
-	if value == in.GetName() {
-		value = given
-	}
-	g.AddNamed("wanted", "Cast", []string{value}, []string{"wanted"}, ir.Int("to", int64(ir.Float32)))
-	g.Output("wanted", ir.Float32, ir.Dim{})
-	m.Graph.Output[0].Type.GetTensorType().Shape = nil
-	ir.Prune(m)
+	feed(t, m, value, shape)
 	data, err := ir.Marshal(m)
 	must(t, err)
 	s, err := runtimeOrSkip(t).Session(data, ort.SessionOptions{Threads: 1})
@@ -189,6 +172,29 @@ func reference(t testing.TB, m *onnxpb.ModelProto, sample []int, value string, x
 		in.Close()
 	}
 	return r
+}
+
+// feed gives a model the float32 input given in place of its own, and a value of it as the float32 output wanted.
+func feed(t testing.TB, m *onnxpb.ModelProto, value string, shape []int64) {
+	t.Helper()
+	g, err := ir.NewGraph(m)
+	must(t, err)
+	in := m.Graph.Input[0]
+	elem, _, _ := ir.TensorType(in)
+	m.Graph.Input, m.Graph.Output, m.Graph.ValueInfo = nil, nil, nil
+	must(t, g.Input("given", ir.Float32, ir.FixedDims(shape...)...))
+	nodes := m.Graph.Node
+	m.Graph.Node = nil
+	given := g.Add("Cast", []string{"given"}, ir.Int("to", int64(elem)))
+	m.Graph.Node = append(m.Graph.Node, nodes...)
+	g.Redirect(in.GetName(), given)
+	if value == in.GetName() {
+		value = given
+	}
+	g.AddNamed("wanted", "Cast", []string{value}, []string{"wanted"}, ir.Int("to", int64(ir.Float32)))
+	g.Output("wanted", ir.Float32, ir.Dim{})
+	m.Graph.Output[0].Type.GetTensorType().Shape = nil
+	ir.Prune(m)
 }
 
 // theirs is a model of others and what must be made of it.
@@ -274,36 +280,7 @@ func (c *theirs) found(t *testing.T, got *Classifier) {
 func (c *theirs) same(t *testing.T, m *onnxpb.ModelProto, got *Classifier, x []float32) {
 	width := size(c.shape)
 	n := len(x) / width
-	var file []float32
-	for r := range n {
-		row := x[r*width : (r+1)*width]
-		if c.file != nil {
-			row = c.file(row)
-		}
-		file = append(file, row...)
-	}
-	value := c.value
-	if value == "" {
-		value = "z"
-	}
-	answer := reference(t, m, got.Input, value, file, n)
-	want := map[string]result{"logits": {width: got.Classes}, "energy": {width: 1}}
-	for r := range n {
-		z := answer.values[r*answer.width : (r+1)*answer.width]
-		if c.logits != nil {
-			z = c.logits(z)
-		}
-		logits, energy := want["logits"], want["energy"]
-		logits.values, energy.values = append(logits.values, z...), append(energy.values, float32(-logSumExp(z)))
-		want["logits"], want["energy"] = logits, energy
-	}
-	names := []string{"logits"}
-	if c.energy == "" {
-		names = append(names, "energy")
-	}
-	if c.features > 0 {
-		names, want["features"] = append(names, "features"), reference(t, m, got.Input, c.hidden, file, n)
-	}
+	names, want := c.wanted(t, m, got, x)
 	s := session(t, got)
 	batch := n
 	if got.Batch > 0 {
@@ -327,6 +304,41 @@ func (c *theirs) same(t *testing.T, m *onnxpb.ModelProto, got *Classifier, x []f
 	if got.Head != nil {
 		got.Head.check(t, want["features"], want["logits"], c.half(m))
 	}
+}
+
+// wanted are the outputs that there must be, and their values by what the file gives.
+func (c *theirs) wanted(t *testing.T, m *onnxpb.ModelProto, got *Classifier, x []float32) (names []string, want map[string]result) {
+	width := size(c.shape)
+	n := len(x) / width
+	file := make([]float32, 0, len(x))
+	for r := range n {
+		row := x[r*width : (r+1)*width]
+		if c.file != nil {
+			row = c.file(row)
+		}
+		file = append(file, row...)
+	}
+	value := c.value
+	if value == "" {
+		value = "z"
+	}
+	answer := reference(t, m, got.Input, value, file, n)
+	logits, energy := result{width: got.Classes}, result{width: 1}
+	for r := range n {
+		z := answer.values[r*answer.width : (r+1)*answer.width]
+		if c.logits != nil {
+			z = c.logits(z)
+		}
+		logits.values, energy.values = append(logits.values, z...), append(energy.values, float32(-logSumExp(z)))
+	}
+	names, want = []string{"logits"}, map[string]result{"logits": logits, "energy": energy}
+	if c.energy == "" {
+		names = append(names, "energy")
+	}
+	if c.features > 0 {
+		names, want["features"] = append(names, "features"), reference(t, m, got.Input, c.hidden, file, n)
+	}
+	return names, want
 }
 
 // half says whether the model computes with 16 bits.
@@ -360,6 +372,9 @@ func (h *Head) check(t *testing.T, features, logits result, half bool) {
 // gradient runs the self-test on the gradient, in model space and for raw samples, or looks for the reason why not.
 func (c *theirs) gradient(t *testing.T, got *Classifier, x []float32) {
 	for _, raw := range []bool{false, true} {
+		if raw && got.Space == lower.InputX { // raw samples are in model space
+			return
+		}
 		with := *got
 		with.Model = ir.Clone(got.Model)
 		err := with.AddScore(lower.Energy, raw)

@@ -50,6 +50,10 @@ func TestRefusedFiles(t *testing.T) {
 				{Name: "then_branch", G: &onnxpb.GraphProto{Node: []*onnxpb.NodeProto{{OpType: "Own", Name: "inner", Domain: "theirs"}}}}}})
 		}), []string{`node "inner" (theirs.Own)`}},
 		{"an operator that is none", built(func(m *onnxpb.ModelProto) { m.Graph.Node[1].OpType = "Addd" }), []string{"theirs.onnx", "Addd"}},
+		{"a copy of nothing", built(func(m *onnxpb.ModelProto) {
+			last := m.Graph.Node[len(m.Graph.Node)-1]
+			last.OpType, last.Input = "Identity", nil
+		}), []string{"theirs.onnx", "ONNX Runtime cannot load it"}},
 		{"a value from nowhere", built(func(m *onnxpb.ModelProto) { m.Graph.Node[1].Input[0] = "nothing" }),
 			[]string{`node "first" (Add): its input "nothing" is defined nowhere`}},
 		{"a function that calls itself", built(func(m *onnxpb.ModelProto) {

@@ -103,6 +103,7 @@ func (a *adapter) readInput(in *onnxpb.ValueInfoProto) (elem int32, err error) {
 	case len(dims) < 2:
 		return 0, fmt.Errorf("input %s has shape %s, want [N, ...]: a batch axis and the axes of a sample", name, dimsText(dims))
 	}
+	a.batch = a.assumed
 	if dims[0].Set {
 		if dims[0].Size > int64(mostValues/a.width) {
 			return 0, fmt.Errorf("input %s has shape %s, a batch that no memory holds: export the model with a free batch axis", name, dimsText(dims))

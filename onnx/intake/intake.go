@@ -85,6 +85,7 @@ type adapter struct {
 	names    map[string]string // values of the file that had to give way to names of this package
 	input    string            // name of the input
 	batch    int               // that the file states; 0: free
+	assumed  int               // batch size where the file states none; 0: free
 	answer   string            // value that the file gives out
 	logits   string            // value in front of a final softmax or sigmoid, else the answer
 	last     *onnxpb.NodeProto // the softmax or sigmoid at the end; nil where there is none
@@ -100,6 +101,11 @@ func Adapt(ctx context.Context, rt *ort.Runtime, name string, m *onnxpb.ModelPro
 	}
 	a := &adapter{rt: rt, file: name, cfg: cfg, probe: probe, rows: len(probe) / width, width: width}
 	c, err := a.adapt(ctx, clone(m), true)
+	var solo *soloError
+	if a.batch == 0 && errors.As(err, &solo) && ctx.Err() == nil { // the free axis that it states is no more than a name
+		a.assumed = 1
+		c, err = a.adapt(ctx, clone(m), true)
+	}
 	var stuck *stuckError
 	if errors.As(err, &stuck) && ctx.Err() == nil {
 		if c, err = a.adapt(ctx, m, false); err == nil {
@@ -112,10 +118,21 @@ func Adapt(ctx context.Context, rt *ort.Runtime, name string, m *onnxpb.ModelPro
 	return nil, fault.New(fault.Data, name, "%v", err)
 }
 
+// soloError says why a model with a free batch axis does not run in batches.
+type soloError struct{ err error }
+
+func (e *soloError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause, which may be that the caller stopped the work.
+func (e *soloError) Unwrap() error { return e.err }
+
 // stuckError says why the batch size of a file could not be freed.
 type stuckError struct{ err error }
 
 func (e *stuckError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause.
+func (e *stuckError) Unwrap() error { return e.err }
 
 // adapt goes through the steps, with the batch size of the file freed or kept.
 func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*Classifier, error) {

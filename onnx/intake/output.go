@@ -122,7 +122,7 @@ func (a *adapter) outputNames() []string {
 // mapped is the ZipMap node that turns a tensor of probabilities into a list of dictionaries.
 func (a *adapter) mapped(name string) *onnxpb.NodeProto {
 	n := a.maker(name)
-	for n != nil && n.GetOpType() == "Identity" {
+	for n != nil && n.GetOpType() == "Identity" && len(n.GetInput()) > 0 {
 		n = a.maker(n.Input[0])
 	}
 	if n != nil && n.GetOpType() == "ZipMap" && len(n.GetInput()) == 1 {

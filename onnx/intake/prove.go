@@ -146,7 +146,7 @@ func (a *adapter) prove(ctx context.Context, truth []result) error {
 	if a.c.Batch == 0 {
 		got, err := a.run(ctx, a.m, a.rows, values)
 		if err != nil {
-			return fmt.Errorf("it does not run in batches of %d: %w", a.rows, plain(err))
+			return &soloError{fmt.Errorf("it does not run in batches of %d: %w", a.rows, plain(err))}
 		}
 		return a.agree(values, got, want, fmt.Sprintf("in a batch of %d than alone", a.rows))
 	}
