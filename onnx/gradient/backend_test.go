@@ -260,8 +260,8 @@ func (n counts) String() string {
 // paragraph says the same on the page of operators.
 func (n counts) paragraph() string {
 	total, why := n.ineligible()
-	return fmt.Sprintf("Of the %d tests, %d pass, %d of them in double precision, and %d are ignored with a reason. The other %d have no\ngradient to compare: %s.",
-		n.passed+n.failed+total, n.passed, n.double, n.failed, total, why)
+	return fmt.Sprintf("Of the %d tests, %d pass, %d of them in double precision, and %d are ignored with a reason.\nThe other %d have no gradient to compare:\n%s.",
+		n.passed+n.failed+total, n.passed, n.double, n.failed, total, strings.ReplaceAll(why, ", ", ",\n"))
 }
 
 // obstacles counts the operators without a gradient and those that ONNX Runtime has not.

@@ -83,7 +83,10 @@ func foldShape(s *Site, _ [][]ir.Dim) ([]ir.Dim, bool) {
 }
 
 func foldSame(s *Site, args [][]ir.Dim) ([]ir.Dim, bool) {
-	return args[0], len(args) > 0 && args[0] != nil && s.integers()
+	if len(args) == 0 || args[0] == nil || !s.integers() {
+		return nil, false
+	}
+	return args[0], true
 }
 
 func foldCast(s *Site, args [][]ir.Dim) ([]ir.Dim, bool) {

@@ -81,6 +81,8 @@ type walk struct {
 
 	constant map[string]bool   // values that do not change between runs
 	computed map[string]string // what a node computes to its output, see nodeKey
+
+	rectified map[string]bool // gradients of a Relu's output that are 0 wherever it is
 }
 
 func newWalk(m *onnxpb.ModelProto, rules Registry, of string, wrt []string) (*walk, error) {
@@ -90,7 +92,7 @@ func newWalk(m *onnxpb.ModelProto, rules Registry, of string, wrt []string) (*wa
 	}
 	w := &walk{
 		g: g, typing: newTyping(m, rules), rules: rules, nodes: slices.Clone(m.Graph.Node),
-		makers: map[string]*onnxpb.NodeProto{}, wrt: map[string]bool{}, depends: map[string]bool{}, parts: map[string][]cotangent{}, constant: map[string]bool{}, computed: map[string]string{},
+		makers: map[string]*onnxpb.NodeProto{}, wrt: map[string]bool{}, depends: map[string]bool{}, parts: map[string][]cotangent{}, constant: map[string]bool{}, computed: map[string]string{}, rectified: map[string]bool{},
 	}
 	values := map[string]bool{}
 	for _, t := range m.Graph.Initializer {

@@ -18,6 +18,15 @@ func (c *Context) positive(x string) string {
 	return c.castLike(c.Op("Greater", x, c.Scalar(x, 0)), x)
 }
 
+// complement is 1 - x for x from 0 to 1. In float32 that is a HardSigmoid, to the last bit: ONNX Runtime keeps a value in
+// its blocked layout for convolutions through that operator, and not through Sub.
+func (c *Context) complement(x string) string {
+	if c.types[x].Elem == ir.Float32 {
+		return c.OpWith("HardSigmoid", []string{x}, ir.Float("alpha", -1), ir.Float("beta", 1))
+	}
+	return c.Op("Sub", c.Scalar(x, 1), x)
+}
+
 // step is the number `to` where a value is above 0, else 0.
 func (c *Context) step(x string, to float64) string {
 	if to == 1 {

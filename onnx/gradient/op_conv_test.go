@@ -65,6 +65,53 @@ func TestConvForms(t *testing.T) {
 	)
 }
 
+// Constant weights over few places: the gradient of x is a product with a matrix.
+func TestConvFewPlaces(t *testing.T) {
+	few := jacobianCase{op: "Conv", single: true, static: true, wrt: []int{0}, consts: true, dims: [][]int64{{-1, 2, 4, 4}, nil}}
+	for _, f := range []struct {
+		name   string
+		size   int64
+		kernel []int64
+		attrs  []*onnxpb.AttributeProto
+	}{
+		{"stride 2", 4, []int64{3, 3}, nodeAttrs(ir.Ints("strides", 2, 2), ir.Ints("pads", 1, 1, 1, 1))},
+		{"uneven", 4, []int64{3, 4}, nodeAttrs(ir.Ints("strides", 2, 3), ir.Ints("pads", 0, 1, 2, 0))},
+		{"all places", 4, []int64{4, 4}, nil},
+		{"dilated", 4, []int64{3, 3}, nodeAttrs(ir.Ints("strides", 2, 1), ir.Ints("pads", 2, 2, 2, 2), ir.Ints("dilations", 2, 2))},
+	} {
+		few.name, few.attrs = f.name, f.attrs
+		few.shapes = [][]int64{{2, 2, f.size, f.size}, append([]int64{3, 2}, f.kernel...)}
+		for _, opset := range []int64{8, 9, 17, 23} {
+			few.opset = opset
+			checkJacobian(t, few)
+		}
+	}
+}
+
+// Constant weights of many output channels with a stride: the gradient of x is computed in phases.
+func TestConvInPhases(t *testing.T) {
+	phased := jacobianCase{op: "Conv", single: true, static: true, wrt: []int{0}, consts: true, dims: [][]int64{{-1, 1, 6, 6}, nil}}
+	for _, f := range []struct {
+		name   string
+		kernel []int64
+		attrs  []*onnxpb.AttributeProto
+	}{
+		{"half", []int64{3, 3}, nodeAttrs(ir.Ints("strides", 2, 2), ir.Ints("pads", 1, 1, 1, 1))},
+		{"zeros behind", []int64{3, 3}, nodeAttrs(ir.Ints("strides", 2, 2), ir.Ints("pads", 0, 0, 1, 1))},
+		{"even kernel", []int64{4, 2}, nodeAttrs(ir.Ints("strides", 2, 2), ir.Ints("pads", 1, 0, 1, 0))},
+		{"other strides", []int64{5, 3}, nodeAttrs(ir.Ints("strides", 2, 3), ir.Ints("pads", 2, 1, 1, 0))},
+		{"not in whole", []int64{3, 3}, nodeAttrs(ir.Ints("strides", 2, 2))},
+		{"kernel below the stride", []int64{1, 1}, nodeAttrs(ir.Ints("strides", 2, 2))},
+	} {
+		phased.name, phased.attrs = f.name, f.attrs
+		phased.shapes = [][]int64{{2, 1, 6, 6}, append([]int64{phaseResults, 1}, f.kernel...)}
+		for _, opset := range []int64{8, 17, 23} {
+			phased.opset = opset
+			checkJacobian(t, phased)
+		}
+	}
+}
+
 // SAME padding depends on the size of x; without shapes in the file it is computed when the graph runs.
 func TestConvSame(t *testing.T) {
 	for _, mode := range []string{"SAME_UPPER", "SAME_LOWER"} {

@@ -1,26 +1,51 @@
 package gradient
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/jempipe/jempipe/onnx/ir"
 )
 
-// layerNormalizationGradient: y = scale h + bias, where h is x standardised over the axes from the given one on. So x
-// gets what passStandardised says of scale dy, scale gets dy h and bias gets dy, both summed over the other axes.
+// layerNormalizationGradient: y = scale h + bias, where h is x standardised over the n elements of the axes from the
+// given one on. So x gets what passStandardised says of scale dy, scale gets dy h and bias gets dy, both summed over the
+// other axes. Of the further outputs, the mean m and r = 1 / sqrt(variance + epsilon), x gets (dm - r^2 h dr) / n.
 func layerNormalizationGradient(c *Context) error {
-	if c.HasGrad(1) || c.HasGrad(2) {
-		return errors.New("the gradient of its outputs Mean and InvStdDev is not supported: compute them with ReduceMean")
-	}
-	dy := c.Grad(0)
-	if c.Needs(2) {
-		c.SetBroadcast(2, dy)
+	if c.HasGrad(0) {
+		c.SetBroadcast(2, c.Grad(0))
 	}
 	if !c.Needs(0) && !c.Needs(1) {
 		return nil
 	}
-	return c.layerGradient(c.standardise(c.layerRows(c.In(0)), c.epsilon()))
+	s := c.standardise(c.layerRows(c.In(0)), c.epsilon())
+	if c.Needs(0) {
+		c.layerStatistics(s)
+	}
+	if c.HasGrad(0) {
+		return c.layerGradient(s)
+	}
+	return nil
+}
+
+// layerStatistics passes the gradients of mean and inverse deviation on.
+func (c *Context) layerStatistics(s standardised) {
+	var dx string
+	if c.HasGrad(2) {
+		h := c.result(s)
+		dr := c.castLike(c.layerRows(c.Grad(2)), h)
+		dx = c.Op("Mul", h, c.Op("Mul", c.Op("Neg", dr), c.Op("Mul", s.inverse, s.inverse)))
+	}
+	if c.HasGrad(1) {
+		dm := c.castLike(c.layerRows(c.Grad(1)), s.hat)
+		if dx == "" {
+			dx = c.ExpandLike(dm, s.hat)
+		} else {
+			dx = c.Op("Add", dx, dm)
+		}
+	}
+	if dx != "" {
+		n := c.castLike(c.Slice(c.Op("Shape", s.hat), []int64{1}, []int64{2}, []int64{0}), s.hat)
+		c.SetGrad(0, c.shapedLike(c.Op("Div", dx, n), c.In(0)))
+	}
 }
 
 // rmsNormalizationGradient: y = scale x / sqrt(mean x^2 + epsilon), the mean over the axes from the given one on.

@@ -34,7 +34,7 @@ func (c *Context) siluOf(i int) bool {
 	if maker == nil || maker.OpType != "Sigmoid" || !slices.Equal(maker.Input, []string{x}) || c.walk.wrt[s] || !c.Needs(i) {
 		return false
 	}
-	rest := c.Op("Mul", c.Out(0), c.Op("Sub", c.Scalar(s, 1), s))
+	rest := c.Op("Mul", c.Out(0), c.complement(s))
 	c.SetGrad(i, c.timesGrad(c.Op("Add", s, rest)))
 	return true
 }

@@ -1,14 +1,43 @@
 package gradient
 
-import "github.com/jempipe/jempipe/onnx/ir"
+import (
+	"slices"
+
+	"github.com/jempipe/jempipe/onnx/ir"
+)
 
 // softmaxGradient: y = exp(x) / sum exp(x), so x gets y (dy - sum(dy y)).
+//
+// Rows of nothing but -infinity, as attention has them where everything is masked, give NaN. A model that chooses
+// something else in their place means that they do not count, so the gradient takes their y as 0.
 func softmaxGradient(c *Context) error {
 	y, dy, axes := c.normalised(c.Out(0), c.Grad(0))
-	weighted := c.Op("Mul", dy, y)
+	p := y
+	if c.opset >= 9 && c.replaced(c.Out(0)) {
+		p = c.Op("Where", c.Op("IsNaN", y), c.Scalar(y, 0), y)
+	}
+	weighted := c.Op("Mul", dy, p)
 	mean := c.ReduceSum(weighted, axes, true)
-	c.setNormalised(y, c.Op("Sub", weighted, c.Op("Mul", y, mean)))
+	c.setNormalised(y, c.Op("Sub", weighted, c.Op("Mul", p, mean)))
 	return nil
+}
+
+// replaced says whether a Where chooses between a value, maybe in another type, and something else.
+func (c *Context) replaced(name string) bool {
+	for _, n := range c.walk.nodes {
+		if !slices.Contains(n.Input, name) {
+			continue
+		}
+		switch n.OpType {
+		case "Where":
+			return true
+		case "Cast", "Identity":
+			if slices.ContainsFunc(n.Output, c.replaced) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // logSoftmaxGradient: y = x - log sum exp(x), so x gets dy - exp(y) sum(dy).

@@ -4,7 +4,7 @@ package gradient
 func swishGradient(c *Context) error {
 	x, alpha := c.In(0), c.float("alpha", 1)
 	s := c.Op("Sigmoid", c.Scale(x, alpha))
-	rest := c.Op("Mul", c.Scale(c.Out(0), alpha), c.Op("Sub", c.Scalar(x, 1), s))
+	rest := c.Op("Mul", c.Scale(c.Out(0), alpha), c.complement(s))
 	c.multiplied(c.Op("Add", s, rest))
 	return nil
 }

@@ -32,8 +32,8 @@ the gradient has to pass it; the error names the node.
 The page is made from the registry in the code and from what its tests count. They fail where it is out of date;
 ` + "`UPDATE_GOLDEN=1 go test ./onnx/gradient`" + ` writes it anew.
 
-- **opsets**: the versions of ONNX's operator set in which the operator is differentiated. It starts at 7, or where the operator
-  came into the standard, and ends where it left it.
+- **opsets**: the versions of ONNX's operator set that have the operator, from 7 on, the first in which models are
+  differentiated. Names that start with ai.onnx.ml count the versions of that set.
 - **gradient**: *yes*; *constant*: the outputs do not change when the inputs change a little, or jump (shapes, comparisons,
   rounding), so that no gradient comes back through it and none is missing; *no*: a gradient that has to pass it is an error.
 - **Jacobian cases**: combinations of shapes, attributes and operator sets for which every element of the gradient is compared

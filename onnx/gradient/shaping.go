@@ -7,7 +7,7 @@ func shaping() Registry {
 		"Compress":        {Gradient: compressGradient, Infer: inferCompress, Since: 9},
 		"Concat":          {Gradient: concatGradient, Infer: inferConcat},
 		"DepthToSpace":    {Gradient: depthToSpaceGradient, Infer: inferDepthToSpace},
-		"Expand":          {Gradient: expandGradient, Infer: inferExpand},
+		"Expand":          {Gradient: expandGradient, Infer: inferExpand, Since: 8},
 		"Flatten":         {Gradient: reshapeGradient, Infer: inferFlatten},
 		"Gather":          {Gradient: gatherGradient, Infer: inferGather},
 		"GatherElements":  {Gradient: gatherElementsGradient, Infer: inferGatherElements, Since: 11},

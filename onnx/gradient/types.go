@@ -112,7 +112,7 @@ func (t *typing) node(n *onnxpb.NodeProto, declared map[string]Type) {
 	if rule, ok := t.rules.rule(n); ok {
 		if rule.Infer != nil {
 			inferred = rule.Infer(s)
-		} else {
+		} else if len(ir.Subgraphs(n)) == 0 { // which decide what If and Loop give
 			inferred = []Type{{Elem: s.Type(0).Elem}}
 		}
 	}

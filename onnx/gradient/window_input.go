@@ -9,16 +9,22 @@ import (
 )
 
 // flipChannels is the number of input channels from which a convolution with the flipped kernel is faster on a CPU than
-// a transposed one: ONNX Runtime computes output channels in blocks of up to 16, which fewer channels leave empty.
-const flipChannels = 16
+// a transposed one. ONNX Runtime computes output channels in blocks of up to 16, which fewer channels leave empty; but it
+// shares a convolution out over threads, and a transposed one not.
+const flipChannels = 8
 
 // windowInput is the gradient of x where dy [N, M, out...] came from windows over x, weighted with w [M, C/group,
 // kernel...]: each place of dy is spread over the window it came from,
 //
 //	dx[n, c, o stride + k dilation - before] = sum over m, o and k of dy[n,m,o] w[m,c,k].
 func (c *Context) windowInput(v window, dy, w, x string, group int64) string {
-	if c.canFlip(v, w, group) {
+	switch {
+	case c.fewPlaces(v, dy, w, x, group):
+		return c.denseInput(v, dy, w, x)
+	case c.canFlip(v, w, group):
 		return c.flippedConv(v, dy, w, group)
+	case c.inPhases(v, dy, w, x, group):
+		return c.phasedInput(v, dy, w, x)
 	}
 	return c.transposedConv(v, dy, w, x, group)
 }
@@ -117,7 +123,7 @@ func (c *Context) paddingBefore(v window, x, y, w string) string {
 // stride 1 and padding within the kernel. Without groups it also takes weights that ONNX Runtime can rearrange once,
 // when it loads the model; with groups a transposed convolution is slow in any case.
 func (c *Context) canFlip(v window, w string, group int64) bool {
-	if v.kernel == nil || v.same != "" || c.opset < 10 {
+	if v.kernel == nil || v.same != "" {
 		return false
 	}
 	for i := range v.kernel {
@@ -135,8 +141,7 @@ func (c *Context) canFlip(v window, w string, group int64) bool {
 // flippedConv is a convolution of dy in which the kernel is turned around and its channels of input and output, which
 // are those of a group, have changed places.
 func (c *Context) flippedConv(v window, dy, w string, group int64) string {
-	first, last := v.fill(-1), v.fill(math.MinInt64)
-	weight := c.Op("Slice", w, c.List(first...), c.List(last...), c.List(v.axes()...), c.List(first...))
+	weight := c.turned(v, w)
 	shape, _ := c.types[w].Static()
 	switch results, channels := shape[0]/group, shape[1]; {
 	case group == 1:
@@ -155,4 +160,20 @@ func (c *Context) flippedConv(v window, dy, w string, group int64) string {
 	}
 	attrs := append(c.windowAttrs(v, slices.Concat(before, after)), ir.Int("group", group))
 	return c.OpWith("Conv", []string{dy, weight}, attrs...)
+}
+
+// turned is a weight whose kernel is turned around.
+func (c *Context) turned(v window, w string) string {
+	if c.opset >= 10 {
+		first, last := v.fill(-1), v.fill(math.MinInt64)
+		return c.Op("Slice", w, c.List(first...), c.List(last...), c.List(v.axes()...), c.List(first...))
+	}
+	for i, axis := range v.axes() { // Slice has no steps yet
+		backwards := make([]int64, v.kernel[i])
+		for k := range backwards {
+			backwards[k] = v.kernel[i] - 1 - int64(k)
+		}
+		w = c.OpWith("Gather", []string{w, c.List(backwards...)}, ir.Int("axis", axis))
+	}
+	return w
 }

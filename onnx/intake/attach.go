@@ -20,7 +20,7 @@ func (c *Classifier) Attach(path string, raw bool) (*onnxpb.ModelProto, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := ir.Clone(c.Model)
+	m := clone(c.Model)
 	bad := func(err error) (*onnxpb.ModelProto, error) { return nil, fault.New(fault.Data, path, "%v", err) }
 	if len(other.Graph.Input) != 1 {
 		return bad(fmt.Errorf("a gradient graph has one input, this one has %d", len(other.Graph.Input)))
@@ -84,13 +84,45 @@ func fitsInput(v *onnxpb.ValueInfoProto, shape []int, batch int) error {
 
 // join puts the nodes of a graph behind those of a model, with its input fed from a value of the model.
 func (c *Classifier) join(m, other *onnxpb.ModelProto, space, out string, shape []int) (*onnxpb.ModelProto, error) {
-	og, err := ir.NewGraph(other)
+	out, err := apart(m, other, space, out)
 	if err != nil {
 		return nil, err
 	}
+	m.Graph.Node = append(m.Graph.Node, other.Graph.Node...)
+	m.Graph.Initializer = append(m.Graph.Initializer, other.Graph.Initializer...)
+	m.Graph.SparseInitializer = append(m.Graph.SparseInitializer, other.Graph.SparseInitializer...)
+	for _, o := range other.OpsetImport {
+		if !slices.ContainsFunc(m.OpsetImport, func(have *onnxpb.OperatorSetIdProto) bool {
+			return have.GetDomain() == o.GetDomain() || ir.IsStandard(have.GetDomain()) && ir.IsStandard(o.GetDomain())
+		}) {
+			m.OpsetImport = append(m.OpsetImport, o)
+		}
+	}
+	m.IrVersion = max(m.IrVersion, other.IrVersion)
 	g, err := ir.NewGraph(m)
 	if err != nil {
 		return nil, err
+	}
+	to, err := g.Constant(ir.Int64Tensor("score_shape", append([]int64{-1}, sizes(shape)...)...))
+	if err != nil {
+		return nil, err
+	}
+	g.AddNamed(lower.OutputScore, "Reshape", []string{out, to}, []string{lower.OutputScore})
+	g.Output(lower.OutputScore, ir.Float32, c.rows(shape...)...)
+	ir.Prune(m)
+	return m, ir.Check(m)
+}
+
+// apart gives values and nodes of a graph names that a model does not have, and lets its input be a value of the model.
+// It says what the value out is called then.
+func apart(m, other *onnxpb.ModelProto, space, out string) (string, error) {
+	og, err := ir.NewGraph(other)
+	if err != nil {
+		return "", err
+	}
+	g, err := ir.NewGraph(m)
+	if err != nil {
+		return "", err
 	}
 	in := other.Graph.Input[0].GetName()
 	other.Graph.Input = nil
@@ -106,7 +138,10 @@ func (c *Classifier) join(m, other *onnxpb.ModelProto, space, out string, shape 
 		}
 	}
 	og.Redirect(in, space)
-	nodes := map[string]bool{}
+	if out == in { // the gradient of a model whose log density is half the square of its input
+		out = space
+	}
+	nodes := map[string]bool{lower.OutputScore: true}
 	for _, n := range m.Graph.Node {
 		nodes[n.GetName()] = true
 	}
@@ -116,25 +151,5 @@ func (c *Classifier) join(m, other *onnxpb.ModelProto, space, out string, shape 
 		}
 		nodes[n.Name] = true
 	}
-	m.Graph.Node = append(m.Graph.Node, other.Graph.Node...)
-	m.Graph.Initializer = append(m.Graph.Initializer, other.Graph.Initializer...)
-	for _, o := range other.OpsetImport {
-		if !slices.ContainsFunc(m.OpsetImport, func(have *onnxpb.OperatorSetIdProto) bool {
-			return have.GetDomain() == o.GetDomain() || ir.IsStandard(have.GetDomain()) && ir.IsStandard(o.GetDomain())
-		}) {
-			m.OpsetImport = append(m.OpsetImport, o)
-		}
-	}
-	m.IrVersion = max(m.IrVersion, other.IrVersion)
-	if g, err = ir.NewGraph(m); err != nil {
-		return nil, err
-	}
-	g.AddNamed(lower.OutputScore, "Identity", []string{out}, []string{lower.OutputScore})
-	rows := ir.Free("N")
-	if c.Batch > 0 {
-		rows = ir.Fixed(int64(c.Batch))
-	}
-	g.Output(lower.OutputScore, ir.Float32, append([]ir.Dim{rows}, make([]ir.Dim, len(shape))...)...)
-	ir.Prune(m)
-	return m, ir.Check(m)
+	return out, nil
 }

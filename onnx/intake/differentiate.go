@@ -56,7 +56,7 @@ func Differentiate(ctx context.Context, rt *ort.Runtime, path string, cfg Config
 			Do("name a value of the graph that holds logits")
 	}
 	d := &Derived{Model: m, Classifier: c, Opset: ir.Opset(m), Notes: c.Notes}
-	z, err := d.derive(want)
+	z, err := d.derive(ctx, rt, path, want)
 	if err != nil {
 		return nil, fault.New(fault.Data, path, "%v", err)
 	}
@@ -83,20 +83,24 @@ func uniform(m *onnxpb.ModelProto, cfg *Config, want Wanted) ([]float32, error) 
 }
 
 // derive adds the gradient to the file's own graph and gives the value of the logits, [N, K].
-func (d *Derived) derive(want Wanted) (z string, err error) {
+func (d *Derived) derive(ctx context.Context, rt *ort.Runtime, path string, want Wanted) (z string, err error) {
 	m, c := d.Model, d.Classifier
 	g, err := ir.NewGraph(m)
 	if err != nil {
 		return "", err
 	}
-	a := &adapter{m: m, g: g, c: c, form: c.form, names: map[string]string{}}
 	in := m.Graph.Input[0]
+	a := &adapter{rt: rt, file: path, m: m, g: g, c: c, form: c.form, input: in.GetName(), names: map[string]string{}}
 	_, dims, _ := ir.TensorType(in)
 	if want.FreeBatch && c.Batch == 0 && dims[0].Set {
-		a.batch, a.input = int(dims[0].Size), in.GetName()
+		a.batch = int(dims[0].Size)
+		outputs := ir.Clone(m).Graph.Output
+		if err := a.foldSizes(ctx); err != nil {
+			return "", err
+		}
 		a.freeBatch()
-		freeRows(m.Graph.Output, a.batch)
-		m.Graph.ValueInfo = nil
+		freeRows(outputs, a.batch)
+		m.Graph.Output, m.Graph.ValueInfo = outputs, nil
 		_, dims, _ = ir.TensorType(in)
 		d.Notes = append(d.Notes, fmt.Sprintf("its batch size of %d is free now", a.batch))
 	}

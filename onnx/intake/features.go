@@ -15,42 +15,51 @@ type Head struct {
 	Outputs, In int
 }
 
-// findFeatures chooses the value of the features: the named one, else the input of the last dense layer, if between it
-// and the logits nothing happens but moving values and adding constants.
+// findFeatures chooses the value of the features: the named one, else the input of the last dense layer.
 func (a *adapter) findFeatures() error {
-	if a.cfg.Features != "" {
-		a.features = a.value(a.cfg.Features)
-		if !a.known(a.features) {
-			return fmt.Errorf("the model has no value %q for the features", a.cfg.Features)
-		}
+	found, head := a.lastLayer()
+	a.features, a.c.Head = found, head
+	if a.cfg.Features == "" {
 		return nil
 	}
+	a.features = a.value(a.cfg.Features)
+	if a.constant(a.features) != nil {
+		return fmt.Errorf("value %q for the features is a constant", a.cfg.Features)
+	}
+	if !a.known(a.features) {
+		return fmt.Errorf("the model has no value %q for the features: look for the name of one in a viewer of ONNX graphs", a.cfg.Features)
+	}
+	if a.features != found {
+		a.c.Head = nil
+	}
+	return nil
+}
+
+// lastLayer finds the input of the last dense layer, if between that and the logits nothing happens but moving values
+// and adding constants.
+func (a *adapter) lastLayer() (input string, head *Head) {
 	var bias string
-	for n := a.maker(a.logits); n != nil; {
+	for n := a.maker(a.logits); n != nil && len(n.GetInput()) > 0 && ir.IsStandard(n.GetDomain()); {
 		switch n.GetOpType() {
 		case "Identity", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Cast":
 			n = a.maker(n.Input[0])
 		case "Add":
 			at := slices.IndexFunc(n.Input, func(in string) bool { return a.constant(in) == nil })
-			if at < 0 || bias != "" {
-				return nil
+			if at < 0 || bias != "" || len(n.Input) != 2 || a.constant(n.Input[1-at]) == nil {
+				return "", nil
 			}
 			bias = n.Input[1-at]
-			if a.constant(bias) == nil {
-				return nil
-			}
 			n = a.maker(n.Input[at])
 		case "Gemm", "MatMul":
-			if a.maker(n.Input[0]) != nil {
-				a.features = n.Input[0]
-				a.c.Head = a.head(n, bias)
+			if len(n.Input) < 2 || a.maker(n.Input[0]) == nil || n.Input[0] == a.c.Space || a.constant(n.Input[0]) != nil {
+				return "", nil
 			}
-			return nil
+			return n.Input[0], a.head(n, bias)
 		default:
-			return nil
+			return "", nil
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // head reads the weights of a dense layer; nil where they are not in the file.
@@ -98,7 +107,7 @@ func (a *adapter) head(n *onnxpb.NodeProto, bias string) *Head {
 	return h
 }
 
-// constant is the tensor that a value has in every run, through nodes that only reshape it; nil where it has none.
+// constant is the tensor that a value has in every run, through nodes that only move or cast it; nil where it has none.
 func (a *adapter) constant(name string) *onnxpb.TensorProto {
 	for _, t := range a.m.Graph.Initializer {
 		if t.GetName() == name {
@@ -106,17 +115,49 @@ func (a *adapter) constant(name string) *onnxpb.TensorProto {
 		}
 	}
 	n := a.maker(name)
-	switch {
-	case n == nil:
+	if n == nil || !ir.IsStandard(n.GetDomain()) {
 		return nil
-	case n.GetOpType() == "Constant":
+	}
+	if n.GetOpType() == "Constant" {
 		return ir.Attr(n, "value").GetT()
-	case n.GetOpType() == "Identity":
+	}
+	if len(n.GetInput()) == 0 {
+		return nil
+	}
+	switch n.GetOpType() {
+	case "Identity":
 		return a.constant(n.Input[0])
-	case n.GetOpType() == "Reshape" && len(n.Input) == 2:
-		return reshaped(a.constant(n.Input[0]), a.constant(n.Input[1]))
+	case "Cast":
+		if t := a.constant(n.Input[0]); ir.IsFloat(t.GetDataType()) && ir.IsFloat(int32(ir.AttrInt(n, "to", 0))) {
+			return t
+		}
+	case "Transpose":
+		if perm := ir.AttrInts(n, "perm"); len(perm) == 0 || slices.Equal(perm, []int64{1, 0}) {
+			return transposed(a.constant(n.Input[0]))
+		}
+	case "Reshape":
+		if len(n.Input) == 2 {
+			return reshaped(a.constant(n.Input[0]), a.constant(n.Input[1]))
+		}
 	}
 	return nil
+}
+
+// transposed is a matrix with rows and columns exchanged; nil where a constant is none.
+func transposed(t *onnxpb.TensorProto) *onnxpb.TensorProto {
+	if len(t.GetDims()) != 2 {
+		return nil
+	}
+	values, err := ir.Floats(t)
+	if err != nil {
+		return nil
+	}
+	rows, columns := int(t.Dims[0]), int(t.Dims[1])
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i%columns*rows+i/columns] = v
+	}
+	return ir.Float64Tensor(t.Name, []int64{int64(columns), int64(rows)}, out)
 }
 
 // reshaped is a constant with the shape that another one lists.

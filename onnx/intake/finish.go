@@ -2,6 +2,7 @@ package intake
 
 import (
 	"math"
+	"slices"
 
 	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
@@ -79,11 +80,7 @@ func (a *adapter) finish(truth []result) error {
 }
 
 func (a *adapter) output(name string, shape ...int) {
-	rows := ir.Free("N")
-	if a.c.Batch > 0 {
-		rows = ir.Fixed(int64(a.c.Batch))
-	}
-	a.g.Output(name, ir.Float32, append([]ir.Dim{rows}, ir.FixedDims(sizes(shape)...)...)...)
+	a.g.Output(name, ir.Float32, a.c.rows(shape...)...)
 }
 
 // matrix brings a value to float32 [N, width].
@@ -126,9 +123,9 @@ func (a *adapter) columns(z string) (string, error) {
 	return z, nil
 }
 
-// rename calls a value by the name of an output; one that is also used under its own name, or is an input, is copied.
+// rename calls a value by the name of an output; one that must keep its name is copied.
 func (a *adapter) rename(from, to string) error {
-	if a.maker(from) == nil {
+	if a.maker(from) == nil || slices.Contains(reserved, from) {
 		a.g.AddNamed(to, "Identity", []string{from}, []string{to})
 		return nil
 	}

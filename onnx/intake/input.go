@@ -22,7 +22,7 @@ func (a *adapter) value(name string) string {
 	return name
 }
 
-// original is the name that a value had in the file.
+// original is the name that a value has in the file.
 func (a *adapter) original(name string) string {
 	for from, to := range a.names {
 		if to == name {
@@ -38,52 +38,85 @@ func (a *adapter) takeInput() error {
 	if err != nil {
 		return err
 	}
-	elem, dims, ranked := ir.TensorType(in)
-	if !ranked || len(dims) < 2 {
-		return fmt.Errorf("input %s has %d dimensions, want [N, ...]: a batch axis and the axes of a sample", in.GetName(), len(dims))
-	}
-	if dims[0].Set {
-		a.batch = int(dims[0].Size)
-	}
-	if a.c.Input, err = a.sampleShape(in.GetName(), dims[1:]); err != nil {
+	elem, err := a.readInput(in)
+	if err != nil {
 		return err
 	}
-	if err := a.layout(); err != nil {
-		return fmt.Errorf("input %s: %w", in.GetName(), err)
-	}
-	for _, name := range reserved {
-		if to := a.g.Vacate(name); to != name {
-			a.names[name] = to
-		}
-	}
 	old := in.GetName()
+	a.vacate()
+	inside := in.GetName() // what the input may have had to be called
 	a.m.Graph.Input = slices.DeleteFunc(a.m.Graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v == in })
 	a.m.Graph.ValueInfo = nil // they state the old batch size and element type
 	nodes := a.m.Graph.Node
 	a.m.Graph.Node = nil
-	shape := []ir.Dim{ir.Free("N")}
+	rows := ir.Free(rowsName)
 	if a.batch > 0 {
-		shape[0] = ir.Fixed(int64(a.batch))
+		rows = ir.Fixed(int64(a.batch))
 	}
-	if err := a.g.Input(lower.InputX, ir.Float32, append(shape, ir.FixedDims(sizes(a.c.Preprocess.SampleShape)...)...)...); err != nil {
+	if err := a.g.Input(lower.InputX, ir.Float32, append([]ir.Dim{rows}, ir.FixedDims(sizes(a.c.Preprocess.SampleShape)...)...)...); err != nil {
 		return err
 	}
 	if a.c.Space, err = a.c.Preprocess.Add(a.g, lower.InputX, a.c.Input, lower.ModelX); err != nil {
 		return fmt.Errorf("preprocessing: %w", err)
 	}
 	at := a.c.Space
-	if elem != ir.Float32 && !(isInteger(elem) && onlyCast(nodes, old)) {
+	if elem != ir.Float32 && !(isInteger(elem) && onlyCast(nodes, inside)) {
 		if isInteger(elem) {
 			a.c.Notes = append(a.c.Notes, fmt.Sprintf("input %s is %s and used as such, so no gradient reaches it", old, ir.ElemName(elem)))
-		} else if !ir.IsFloat(elem) {
-			return fmt.Errorf("input %s has element type %s, want numbers", old, ir.ElemName(elem))
 		}
 		at = a.g.Add("Cast", []string{at}, ir.Int("to", int64(elem)))
 	}
 	a.m.Graph.Node = append(a.m.Graph.Node, nodes...)
-	a.g.Redirect(old, at)
+	a.g.Redirect(inside, at)
 	a.names[old] = at
 	return nil
+}
+
+// vacate makes the reserved names free for the values and nodes of this package.
+func (a *adapter) vacate() {
+	for _, name := range reserved {
+		if to := a.g.Vacate(name); to != name {
+			a.names[name] = to
+		}
+	}
+	for _, n := range a.m.Graph.Node {
+		if slices.Contains(reserved, n.GetName()) {
+			n.Name = a.g.Unique(n.GetName())
+		}
+	}
+}
+
+// mostValues is how many values a batch may have: 2 GiB of float32.
+const mostValues = 1 << 29
+
+// readInput reads the element type, batch size and sample shape of the input.
+func (a *adapter) readInput(in *onnxpb.ValueInfoProto) (elem int32, err error) {
+	name := in.GetName()
+	elem, dims, ranked := ir.TensorType(in)
+	switch {
+	case in.GetType().GetTensorType() == nil:
+		return 0, fmt.Errorf("input %s is no tensor", name)
+	case !isInteger(elem) && !ir.IsFloat(elem):
+		return 0, fmt.Errorf("input %s has element type %s, want numbers", name, ir.ElemName(elem))
+	case !ranked:
+		return 0, fmt.Errorf("the file does not state the shape of input %s, want [N, ...]: run ONNX shape inference on it, or export it with shapes", name)
+	case len(dims) < 2:
+		return 0, fmt.Errorf("input %s has shape %s, want [N, ...]: a batch axis and the axes of a sample", name, dimsText(dims))
+	}
+	a.batch = a.assumed
+	if dims[0].Set {
+		if dims[0].Size > int64(mostValues/a.width) {
+			return 0, fmt.Errorf("input %s has shape %s, a batch that no memory holds: export the model with a free batch axis", name, dimsText(dims))
+		}
+		a.batch = int(dims[0].Size)
+	}
+	if a.c.Input, err = a.sampleShape(name, dims[1:]); err != nil {
+		return 0, err
+	}
+	if err := a.layout(); err != nil {
+		return 0, fmt.Errorf("input %s: %w", name, err)
+	}
+	return elem, nil
 }
 
 // pickInput chooses the input of the samples.

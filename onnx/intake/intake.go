@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/jempipe/jempipe/internal/fault"
@@ -86,6 +85,7 @@ type adapter struct {
 	names    map[string]string // values of the file that had to give way to names of this package
 	input    string            // name of the input
 	batch    int               // that the file states; 0: free
+	assumed  int               // batch size where the file states none; 0: free
 	answer   string            // value that the file gives out
 	logits   string            // value in front of a final softmax or sigmoid, else the answer
 	last     *onnxpb.NodeProto // the softmax or sigmoid at the end; nil where there is none
@@ -95,33 +95,44 @@ type adapter struct {
 
 // Adapt is Open for a model that Read has given, which it changes; name is that of the file in errors.
 func Adapt(ctx context.Context, rt *ort.Runtime, name string, m *onnxpb.ModelProto, cfg Config, probe []float32) (*Classifier, error) {
-	width := 1
-	for _, d := range cfg.Preprocess.SampleShape {
-		width *= d
-	}
-	if len(probe) < 2*width || len(probe)%width != 0 {
-		return nil, fault.New(fault.Internal, name, "%d values for a probe of samples of %d, want two samples or more", len(probe), width)
+	width := size(cfg.Preprocess.SampleShape)
+	if width < 1 || len(probe) < 2*width || len(probe)%width != 0 {
+		return nil, fault.New(fault.Internal, name, "%d values for a probe of samples of shape %v, want two samples or more", len(probe), cfg.Preprocess.SampleShape)
 	}
 	a := &adapter{rt: rt, file: name, cfg: cfg, probe: probe, rows: len(probe) / width, width: width}
-	c, err := a.adapt(ctx, ir.Clone(m), true)
+	c, err := a.adapt(ctx, clone(m), true)
+	var solo *soloError
+	if a.batch == 0 && errors.As(err, &solo) && ctx.Err() == nil { // the free axis that it states is no more than a name
+		a.assumed = 1
+		c, err = a.adapt(ctx, clone(m), true)
+	}
 	var stuck *stuckError
-	if errors.As(err, &stuck) {
-		c, err = a.adapt(ctx, m, false)
+	if errors.As(err, &stuck) && ctx.Err() == nil {
+		if c, err = a.adapt(ctx, m, false); err == nil {
+			c.Notes = append(c.Notes, fmt.Sprintf("it runs in batches of %d, which are built in: %v", c.Batch, plain(stuck.err)))
+		}
 	}
-	var known *fault.Error
-	if err != nil && !errors.As(err, &known) {
-		return nil, fault.New(fault.Data, name, "%v", err)
+	if _, known := err.(*fault.Error); err == nil || known || ctx.Err() != nil {
+		return c, err
 	}
-	if err == nil && stuck != nil {
-		c.Notes = append(c.Notes, fmt.Sprintf("it runs in batches of %d, which are built in: %v", c.Batch, stuck.err))
-	}
-	return c, err
+	return nil, fault.New(fault.Data, name, "%v", err)
 }
+
+// soloError says why a model with a free batch axis does not run in batches.
+type soloError struct{ err error }
+
+func (e *soloError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause, which may be that the caller stopped the work.
+func (e *soloError) Unwrap() error { return e.err }
 
 // stuckError says why the batch size of a file could not be freed.
 type stuckError struct{ err error }
 
 func (e *stuckError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause.
+func (e *stuckError) Unwrap() error { return e.err }
 
 // adapt goes through the steps, with the batch size of the file freed or kept.
 func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*Classifier, error) {
@@ -144,49 +155,59 @@ func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*
 		return nil, err
 	}
 	a.c.source, a.c.form = a.original(a.logits), a.form
-	if a.batch > 0 && !free {
+	if a.batch == 0 || !free {
 		a.c.Batch = a.batch
-	} else if a.batch > 0 {
+		return a.c, a.complete(ctx, truth)
+	}
+	if err = a.foldSizes(ctx); err == nil {
 		a.freeBatch()
+		err = a.complete(ctx, truth)
 	}
-	if err := a.finish(truth); err != nil {
-		return nil, err
-	}
-	if err := a.prove(ctx, truth); err != nil {
-		if a.batch > 0 && free && ctx.Err() == nil {
-			return nil, &stuckError{err}
-		}
-		return nil, err
+	if err != nil {
+		return nil, &stuckError{err}
 	}
 	return a.c, nil
 }
 
+// complete gives the model its outputs and proves them.
+func (a *adapter) complete(ctx context.Context, truth []result) error {
+	if err := a.finish(truth); err != nil {
+		return err
+	}
+	return a.prove(ctx, truth)
+}
+
 // Read reads a model file, its external data included, and checks that ONNX Runtime and this package can work with it:
 // the graph is sound, functions are written out, the operator set is known, operators come from domains that exist.
+// Weights too small to matter become 0.
 func Read(path string) (*onnxpb.ModelProto, error) {
-	bad := func(err error) (*onnxpb.ModelProto, error) {
-		return nil, fault.New(fault.Data, path, "%v", err)
-	}
 	m, err := ir.LoadFile(path)
 	if err != nil {
-		return nil, fault.New(fault.Data, filepath.Dir(path), "%v", err)
+		return nil, fault.New(fault.Data, "", "%v", err) // which names the file
 	}
+	return m, prepare(path, m)
+}
+
+// prepare does what Read does behind the reading.
+func prepare(path string, m *onnxpb.ModelProto) error {
+	bad := func(err error) error { return fault.New(fault.Data, path, "%v", err) }
 	if err := ir.Check(m); err != nil {
 		return bad(err)
 	}
 	if v := ir.Opset(m); v > 0 && v < minOpset {
-		return nil, fault.New(fault.Data, path, "it is written against operator set %d; ONNX Runtime takes %d and later", v, minOpset).
+		return fault.New(fault.Data, path, "it is written against operator set %d; ONNX Runtime takes %d and later", v, minOpset).
 			Do("export it anew, or convert it with ONNX's version converter")
 	}
 	if err := ir.Inline(m); err != nil {
 		return bad(err)
 	}
 	if err := foreign(m.Graph.Node); err != nil {
-		return nil, fault.New(fault.Data, path, "%v", err).Do("export the model with standard operators only")
+		return fault.New(fault.Data, path, "%v", err).Do("export the model with standard operators only")
 	}
 	ir.FreeInitializers(m)
+	dropSubnormals(m)
 	m.IrVersion = max(m.IrVersion, 4) // before, constants had to be inputs as well
-	return m, nil
+	return nil
 }
 
 // minOpset is the oldest operator set that ONNX Runtime promises to run.

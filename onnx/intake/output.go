@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
+	"github.com/jempipe/jempipe/onnx/lower"
 )
 
 // form is what the value that is used holds.
@@ -31,7 +33,11 @@ func (a *adapter) findOutput() error {
 		return err
 	}
 	a.answer = a.withoutMap(a.answer)
-	a.logits, a.c.From = a.answer, fmt.Sprintf("output %s", a.answer)
+	if elem := a.elem(a.answer); elem != 0 && !ir.IsFloat(elem) {
+		return fmt.Errorf("value %s is %s, logits and probabilities are floating-point numbers; the outputs are %s",
+			a.original(a.answer), ir.ElemName(elem), strings.Join(a.outputNames(), ", "))
+	}
+	a.logits, a.c.From = a.answer, fmt.Sprintf("output %s", a.original(a.answer))
 	if n := a.maker(a.answer); n != nil && a.cfg.Kind != Logits {
 		if last, ok := a.activation(n); ok {
 			a.last = last
@@ -65,11 +71,9 @@ func (a *adapter) activation(n *onnxpb.NodeProto) (*onnxpb.NodeProto, bool) {
 func (a *adapter) pickOutput() error {
 	var found []string
 	for _, v := range a.m.Graph.Output {
-		elem, _, _ := ir.TensorType(v)
-		if v.GetType().GetTensorType() == nil && a.mapped(v.GetName()) == nil {
-			continue
-		}
-		if elem == 0 || ir.IsFloat(elem) {
+		other := v.GetType().GetValue() != nil && v.GetType().GetTensorType() == nil // a sequence, a map
+		elem := a.elem(v.GetName())
+		if a.mapped(v.GetName()) != nil || !other && (elem == 0 || ir.IsFloat(elem)) {
 			found = append(found, v.GetName())
 		}
 	}
@@ -92,11 +96,21 @@ func (a *adapter) pickOutput() error {
 	return nil
 }
 
+// elem is the element type of a value: what the file states, else what follows from the graph, else 0.
+func (a *adapter) elem(name string) int32 {
+	for _, v := range a.m.Graph.Output {
+		if elem, _, _ := ir.TensorType(v); v.GetName() == name && elem != 0 {
+			return elem
+		}
+	}
+	return gradient.Types(a.m)[name].Elem
+}
+
 func (a *adapter) outputNames() []string {
 	var names []string
 	for _, v := range a.m.Graph.Output {
 		elem, dims, _ := ir.TensorType(v)
-		text := v.GetName()
+		text := a.original(v.GetName())
 		if elem != 0 {
 			text += " (" + strings.ToLower(ir.ElemName(elem)) + dimsText(dims) + ")"
 		}
@@ -108,7 +122,7 @@ func (a *adapter) outputNames() []string {
 // mapped is the ZipMap node that turns a tensor of probabilities into a list of dictionaries.
 func (a *adapter) mapped(name string) *onnxpb.NodeProto {
 	n := a.maker(name)
-	for n != nil && n.GetOpType() == "Identity" {
+	for n != nil && n.GetOpType() == "Identity" && len(n.GetInput()) > 0 {
 		n = a.maker(n.Input[0])
 	}
 	if n != nil && n.GetOpType() == "ZipMap" && len(n.GetInput()) == 1 {
@@ -151,26 +165,33 @@ func (a *adapter) maker(name string) *onnxpb.NodeProto {
 	return a.m.Graph.Node[i]
 }
 
+// known says whether the graph has a value that depends on the input.
 func (a *adapter) known(name string) bool {
-	return a.maker(name) != nil
+	return name == lower.InputX || a.maker(name) != nil
 }
 
 // settle decides from the values on the probe what the model gives: the number of classes, and logits or probabilities.
 func (a *adapter) settle(truth []result) error {
 	answer, logits := truth[0], truth[1]
-	if a.last != nil && (answer.width != logits.width || !explains(a.last.OpType, logits, answer)) {
+	if a.last != nil && (answer.width != logits.width || !a.explains(a.last.OpType, logits, answer)) {
 		a.logits, logits = a.answer, answer // the activation runs over something else than the classes
-		a.c.From = fmt.Sprintf("output %s", a.answer)
+		a.c.From = fmt.Sprintf("output %s", a.original(a.answer))
+		if a.cfg.Features == "" {
+			a.features, a.c.Head = "", nil
+		}
+	}
+	if err := logits.finite(); err != nil {
+		return err
 	}
 	k := logits.width
 	stripped := a.logits != a.answer
 	switch {
 	case k == 0:
-		return fmt.Errorf("value %s has no elements", a.logits)
+		return fmt.Errorf("value %s has no elements", a.original(a.logits))
 	case a.cfg.Kind == Probabilities && !stripped, a.cfg.Kind != Logits && !stripped && logits.sumsToOne():
 		a.form = formProbabilities
 		a.c.EnergyReason = ProbabilitiesOnly
-		a.c.From = fmt.Sprintf("the logarithm of the probabilities %s", a.answer)
+		a.c.From = fmt.Sprintf("the logarithm of the probabilities %s", a.original(a.answer))
 		if k == 1 {
 			a.form = formOneProbability
 		}
@@ -181,6 +202,18 @@ func (a *adapter) settle(truth []result) error {
 	a.c.Classes = max(k, 2)
 	if a.c.Names != nil && len(a.c.Names) != a.c.Classes {
 		a.c.Names = nil
+	}
+	return nil
+}
+
+// finite says where logits are no numbers. One of them may be -Inf: a class that the model has ruled out.
+func (r result) finite() error {
+	for i := 0; i < len(r.values); i += max(r.width, 1) {
+		for _, v := range append(r.values[i:i+r.width:i+r.width], float32(logSumExp(r.values[i:i+r.width]))) {
+			if v != v || math.IsInf(float64(v), 1) {
+				return fmt.Errorf("the logits of row %d of the probe are %v: check the preprocessing, the inputs may be out of the range that the model can take", i/r.width, v)
+			}
+		}
 	}
 	return nil
 }

@@ -24,13 +24,19 @@ func (c *Classifier) AddScore(r lower.Readout, raw bool) error {
 		return err
 	}
 	space, shape := c.space(raw)
-	rows := ir.Free("N")
-	if c.Batch > 0 {
-		rows = ir.Fixed(int64(c.Batch))
-	}
-	return lower.AddGradient(c.Model, of, space, lower.OutputScore, append([]ir.Dim{rows}, ir.FixedDims(sizes(shape)...)...)...)
+	return lower.AddGradient(c.Model, of, space, lower.OutputScore, c.rows(shape...)...)
 }
 
+// rows is a shape behind the batch axis, which is free, or of the only size that the model takes.
+func (c *Classifier) rows(shape ...int) []ir.Dim {
+	n := ir.Free(rowsName)
+	if c.Batch > 0 {
+		n = ir.Fixed(int64(c.Batch))
+	}
+	return append([]ir.Dim{n}, ir.FixedDims(sizes(shape)...)...)
+}
+
+// space is the value that the score belongs to, and its shape in a sample.
 func (c *Classifier) space(raw bool) (name string, shape []int) {
 	if raw {
 		return lower.InputX, c.Preprocess.SampleShape

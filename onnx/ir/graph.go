@@ -184,24 +184,14 @@ func (g *Graph) Rename(from, to string) error {
 	return nil
 }
 
-// Vacate gives the value of a name, if there is one, another name, and says which: an output of a node, a graph input
-// or a constant.
+// Vacate gives the value of a name, if there is one, another name, and says which. Values of subgraphs that have the
+// name get the other one too.
 func (g *Graph) Vacate(name string) string {
 	if !g.values[name] {
 		return name
 	}
 	to := g.Unique(name)
-	renameIn(g.Model.Graph, name, to, true)
-	for _, v := range g.Model.Graph.Input {
-		if v.Name == name {
-			v.Name = to
-		}
-	}
-	for _, t := range g.Model.Graph.Initializer {
-		if t.Name == name {
-			t.Name = to
-		}
-	}
+	vacateIn(g.Model.Graph, name, to)
 	for key, known := range g.consts {
 		if known == name {
 			g.consts[key] = to
@@ -209,8 +199,35 @@ func (g *Graph) Vacate(name string) string {
 	}
 	g.take(to)
 	delete(g.values, name)
-	delete(g.taken, name)
+	if !g.nodes[name] {
+		delete(g.taken, name)
+	}
 	return to
+}
+
+// vacateIn renames every definition and use of a name.
+func vacateIn(pb *onnxpb.GraphProto, name, to string) {
+	for _, v := range pb.Input {
+		if v.Name == name {
+			v.Name = to
+		}
+	}
+	for _, t := range pb.Initializer {
+		if t.Name == name {
+			t.Name = to
+		}
+	}
+	for _, t := range pb.SparseInitializer {
+		if t.GetValues().GetName() == name {
+			t.Values.Name = to
+		}
+	}
+	renameIn(pb, name, to, true)
+	for _, n := range pb.Node {
+		for _, sub := range Subgraphs(n) {
+			vacateIn(sub, name, to)
+		}
+	}
 }
 
 // Redirect makes everything that reads a value read another one.

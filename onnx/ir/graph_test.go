@@ -81,6 +81,30 @@ func TestRename(t *testing.T) {
 	}
 }
 
+// A name that is made free is free everywhere, also in subgraphs with a value of that name of their own.
+func TestVacate(t *testing.T) {
+	g := newGraph(t, 8)
+	must(t, g.Initializer(Float32Tensor("w", nil, []float32{1})))
+	g.AddNamed("score", "Add", []string{"x", "w"}, []string{"score"})
+	own := &onnxpb.GraphProto{Node: []*onnxpb.NodeProto{node("", "Exp", "score", "w")}, Output: []*onnxpb.ValueInfoProto{{Name: "w"}}}
+	n := g.AddNamed("if", "If", []string{"score"}, []string{"y"}, branch(own))
+	for _, name := range []string{"w", "score", "x", "none"} {
+		if to := g.Vacate(name); (to == name) != (name == "none") || g.Has(name) {
+			t.Errorf("%s became %s", name, to)
+		}
+	}
+	if add := g.Model.Graph.Node[0]; add.Input[0] != "x_1" || add.Input[1] != "w_1" || add.Output[0] != "score_1" || n.Input[0] != "score_1" {
+		t.Errorf("nodes %v, %v", add, n)
+	}
+	if own.Node[0].Input[0] != "score_1" || own.Node[0].Output[0] != "w_1" || own.Output[0].Name != "w_1" {
+		t.Errorf("branch %v", own)
+	}
+	if again := g.AddNamed("score", "Relu", []string{"x_1"}, []string{"score"}); again.Name == "score" {
+		t.Error("two nodes have one name")
+	}
+	must(t, Check(g.Model))
+}
+
 func TestMetadata(t *testing.T) {
 	m := NewModel("g", 8, 17)
 	SetMetadata(m, map[string]string{"b": "1", "c": "2"})

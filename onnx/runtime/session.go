@@ -79,11 +79,10 @@ func (r *Runtime) load(model []byte, opt SessionOptions) (*Session, error) {
 }
 
 func (s *Session) open(model []byte, r *Runtime, threads int) error {
-	inputs, outputs, err := ort.GetInputOutputInfoWithONNXData(model)
-	if err != nil {
+	var err error
+	if s.inputs, s.outputs, err = interfaceOf(model); err != nil {
 		return refused(s.name, err)
 	}
-	s.inputs, s.outputs = describe(inputs), describe(outputs)
 	s.unranked = make([]atomic.Bool, len(s.outputs))
 	var in, out []string
 	for _, v := range s.inputs {
