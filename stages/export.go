@@ -144,8 +144,16 @@ func (e *Export) selfTest(ctx context.Context, rc *pipeline.RunContext, rt *ort.
 	g := selftest.Graph{Session: s, Name: scoreFile, Input: lower.InputX, Shape: b.Preprocess.SampleShape, Logits: lower.OutputLogits,
 		Score: lower.OutputScore, Readout: lower.Energy.Of, From: from, Scale: scale}
 	report, err := g.Run(ctx, testRows(raw, b.Arch.Size()), stageSeed(rc))
-	rc.Detail("gradient_test", report)
+	tellTest(rc, report)
 	return err
+}
+
+// tellTest records what the self-test of a gradient graph measured.
+func tellTest(rc *pipeline.RunContext, report selftest.Report) {
+	rc.Detail("gradient_test", report)
+	if report.Note != "" {
+		rc.Log.Warn("the gradient could hardly be tested", "stage", rc.Name, "why", report.Note)
+	}
 }
 
 // testRows are the rows of a probe that the self-test takes: from the middle, where rows of data meet noise.

@@ -64,7 +64,7 @@ func (e *Export) testForeign(ctx context.Context, rc *pipeline.RunContext, m *fo
 		return err
 	}
 	report, err := m.selfTest(ctx, rt, score, testRows(raw, width), stageSeed(rc))
-	rc.Detail("gradient_test", report)
+	tellTest(rc, report)
 	return err
 }
 

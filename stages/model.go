@@ -105,6 +105,9 @@ func (s *Model) Try(ctx context.Context, tc *pipeline.TrialContext) ([]string, e
 	if err != nil {
 		return notes, err
 	}
+	if report.Note != "" {
+		notes = append(notes, "gradient: "+report.Note)
+	}
 	return append(notes, fmt.Sprintf("gradient: %d partial derivatives agree with central differences (median error %.2g), alone and in a batch (%.2g)",
 		report.Coordinates, report.Median, report.Alone)), nil
 }

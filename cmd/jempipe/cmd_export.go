@@ -108,6 +108,9 @@ func (a *app) tellDerived(to string, of lower.Readout, d *intake.Derived) {
 	if r := d.Report; r != nil {
 		fmt.Fprintf(a.stdout, "tested: %d partial derivatives on %d samples agree with central differences (median difference %.2g of the largest), alone and in a batch (%.2g)\n",
 			r.Coordinates, r.Rows, r.Median, r.Alone)
+		if r.Note != "" {
+			fmt.Fprintln(a.stdout, r.Note)
+		}
 	}
 }
 
