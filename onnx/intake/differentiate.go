@@ -3,7 +3,6 @@ package intake
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
@@ -89,20 +88,11 @@ func (d *Derived) derive(ctx context.Context, rt *ort.Runtime, path string, want
 	if err != nil {
 		return "", err
 	}
-	in := m.Graph.Input[0]
-	a := &adapter{rt: rt, file: path, m: m, g: g, c: c, form: c.form, input: in.GetName(), names: map[string]string{}}
-	_, dims, _ := ir.TensorType(in)
-	if want.FreeBatch && c.Batch == 0 && dims[0].Set {
-		a.batch = int(dims[0].Size)
-		outputs := ir.Clone(m).Graph.Output
-		if err := a.foldSizes(ctx); err != nil {
+	a := &adapter{rt: rt, file: path, m: m, g: g, c: c, form: c.form, input: m.Graph.Input[0].GetName(), names: map[string]string{}}
+	if want.FreeBatch {
+		if err := d.free(ctx, a); err != nil {
 			return "", err
 		}
-		a.freeBatch()
-		freeRows(outputs, a.batch)
-		m.Graph.Output, m.Graph.ValueInfo = outputs, nil
-		_, dims, _ = ir.TensorType(in)
-		d.Notes = append(d.Notes, fmt.Sprintf("its batch size of %d is free now", a.batch))
 	}
 	columns := c.Classes
 	if c.form == formOneLogit {
@@ -117,41 +107,67 @@ func (d *Derived) derive(ctx context.Context, rt *ort.Runtime, path string, want
 	}
 	wrt := want.Wrt
 	if wrt == "" {
-		wrt = in.GetName()
+		wrt = a.input
 	}
+	return z, d.append(of, wrt, want.Of)
+}
+
+// free frees the batch size that the file has built in, where Adapt could.
+func (d *Derived) free(ctx context.Context, a *adapter) error {
+	_, dims, _ := ir.TensorType(d.Model.Graph.Input[0])
+	if d.Classifier.Batch > 0 || !dims[0].Set {
+		return nil
+	}
+	a.batch = int(dims[0].Size)
+	outputs := ir.Clone(d.Model).Graph.Output
+	if err := a.foldSizes(ctx); err != nil {
+		return err
+	}
+	a.freeBatch()
+	freeRows(outputs, a.batch)
+	d.Model.Graph.Output, d.Model.Graph.ValueInfo = outputs, nil
+	d.Notes = append(d.Notes, fmt.Sprintf("its batch size of %d is free now", a.batch))
+	return nil
+}
+
+// append differentiates and makes the gradient an output.
+func (d *Derived) append(of, wrt string, r lower.Readout) error {
+	m := d.Model
 	t := gradient.Types(m)[wrt]
 	grads, err := gradient.Gradient(m, of, []string{wrt})
 	if err != nil {
-		return "", err
+		return err
 	}
-	if g, err = ir.NewGraph(m); err != nil {
-		return "", err
+	g, err := ir.NewGraph(m)
+	if err != nil {
+		return err
 	}
 	d.Output = "gradient"
-	if want.Of.Kind == "energy" {
+	if r.Kind == lower.Energy.Kind {
 		d.Output = lower.OutputScore
 	}
 	for g.Has(d.Output) {
 		d.Output += "_"
 	}
 	if err := g.Rename(grads[0], d.Output); err != nil {
-		return "", err
+		return err
 	}
 	if t.Elem == 0 {
 		t.Elem = ir.Float32
 	}
-	shape := slices.Clone(t.Shape)
-	for i, dim := range shape {
-		if !dim.Set && i > 0 {
-			shape[i] = ir.Dim{}
+	shape := make([]ir.Dim, len(t.Shape)) // sizes that are not known have names of their own, which are of no use outside
+	for i, dim := range t.Shape {
+		if dim.Set {
+			shape[i] = dim
 		}
 	}
-	if len(shape) > 0 && wrt == in.GetName() && !shape[0].Set {
+	if in := m.Graph.Input[0]; wrt == in.GetName() {
+		_, dims, _ := ir.TensorType(in)
 		shape[0] = dims[0]
 	}
 	g.Output(d.Output, t.Elem, shape...)
 	ir.Prune(m)
-	return z, ir.Check(m)
+	return ir.Check(m)
 }
 
 // freeRows takes the batch size out of the shapes that outputs state.
