@@ -6,11 +6,11 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir"
 )
 
-// The gradient in phases pays where much is computed for each number that has to be put in its place, and where these
-// numbers stay in the cache.
+// The gradient in phases pays where the channels of x fill blocks of 16, where much is computed for each number that has
+// to be put in its place, and where these numbers stay in the cache.
 const (
-	phaseResults = 32   // output channels from which it does; they must also be twice those of the input
-	phaseNumbers = 8192 // size of a sample of x up to which it does
+	phaseChannels = 16
+	phaseNumbers  = 8192 // size of a sample of x up to which it does
 )
 
 // phase says how the places of x that leave one rest when divided by the stride get their gradient along an axis: as a
@@ -34,7 +34,7 @@ func (c *Context) inPhases(v window, dy, w, x string, group int64) bool {
 	out, fixedOut := c.types[dy].spatialSizes()
 	shape, known := c.types[w].Static()
 	if !fixed || !fixedOut || !known || group != 1 || v.rank() != 2 || v.kernel == nil || v.same != "" || !c.walk.constant[w] ||
-		slices.Max(v.dilation) > 1 || slices.Min(v.stride) < 2 || shape[0] < phaseResults || shape[0] < 2*shape[1] ||
+		slices.Max(v.dilation) > 1 || slices.Min(v.stride) < 2 || shape[1] < phaseChannels || shape[0] < 2*shape[1] ||
 		shape[1]*places(in) > phaseNumbers {
 		return false
 	}
