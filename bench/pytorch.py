@@ -2,9 +2,11 @@
 
 The folder holds for each network NAME.forward.onnx, NAME.score.onnx and a batch NAME.x.f32. PyTorch's network is built
 from the forward graph: layer by layer with torch.nn for plain chains of layers with SiLU, else by onnx2torch. Weights
-need no gradient in either.
+need no gradient in either. ONNX Runtime runs the batch at once on all threads, and in shares side by side with a thread
+each, as jempipe runs chains and training.
 """
 
+import concurrent.futures
 import glob
 import os
 import sys
@@ -20,6 +22,7 @@ from onnx2torch import convert
 
 THREADS = 2
 BATCH = 64
+OUTPUTS = ["logits", "energy", "score"]
 SECONDS = 3.0  # for each network
 BLOCK = 6  # runs of one tool at a time; the first does not count, threads of the other still spin in it
 
@@ -86,6 +89,13 @@ def by_onnx2torch(model):
     return lambda x: -net(x)[1], net
 
 
+def session(path, threads):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
 def block(run):
     times = []
     for _ in range(BLOCK):
@@ -99,9 +109,9 @@ def compare(folder, name):
     model = onnx.load(f"{folder}/{name}.forward.onnx")
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim][1:]
     x = np.fromfile(f"{folder}/{name}.x.f32", dtype="<f4").reshape([BATCH, *shape])
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = THREADS
-    score = onnxruntime.InferenceSession(f"{folder}/{name}.score.onnx", options, providers=["CPUExecutionProvider"])
+    whole, halves = (session(f"{folder}/{name}.score.onnx", threads) for threads in (THREADS, 1))
+    pool = concurrent.futures.ThreadPoolExecutor(THREADS)
+    shares = np.split(x, THREADS)
     density, net = layers(model) or by_onnx2torch(model)
     for p in net.parameters():
         p.requires_grad_(False)
@@ -112,28 +122,32 @@ def compare(folder, name):
         value = density(leaf)
         return value, torch.autograd.grad(value.sum(), leaf)[0]
 
-    def score_run():
-        return score.run(["logits", "energy", "score"], {"x": x})
+    def whole_run():
+        return whole.run(OUTPUTS, {"x": x})
 
-    want = -score_run()[1]
+    def halves_run():
+        return list(pool.map(lambda share: halves.run(OUTPUTS, {"x": share}), shares))
+
+    want = -whole_run()[1]
     np.testing.assert_allclose(torch_run()[0].detach().numpy(), want, rtol=1e-3, atol=1e-3)
-    ours, theirs, end = [], [], time.perf_counter() + SECONDS
-    while time.perf_counter() < end or len(ours) < 20:
-        ours += block(score_run)
-        theirs += block(torch_run)
-    return min(ours) * 1e3, min(theirs) * 1e3  # other work on the machine makes runs longer, never shorter
+    runs = (whole_run, halves_run, torch_run)
+    times, end = [[] for _ in runs], time.perf_counter() + SECONDS
+    while time.perf_counter() < end or len(times[0]) < 20:
+        for run, seen in zip(runs, times):
+            seen += block(run)
+    return [min(seen) * 1e3 for seen in times]  # other work on the machine makes runs longer, never shorter
 
 
 def main():
     torch.set_num_threads(THREADS)
     folder = sys.argv[1]
     print(f"gradient of a batch of {BATCH}, {THREADS} threads: ONNX Runtime {onnxruntime.__version__}, PyTorch {torch.__version__}")
-    print(f"{'network':28} {'score ms':>9} {'torch ms':>9} {'torch/score':>12}")
+    print(f"{'network':28} {'score ms':>9} {'halves ms':>9} {'torch ms':>9} {'torch/score':>12} {'torch/halves':>12}")
     for path in sorted(glob.glob(f"{folder}/*.forward.onnx")):
         name = os.path.basename(path).removesuffix(".forward.onnx")
         try:
-            ours, theirs = compare(folder, name)
-            print(f"{name:28} {ours:9.3f} {theirs:9.3f} {theirs / ours:12.2f}", flush=True)
+            whole, halves, theirs = compare(folder, name)
+            print(f"{name:28} {whole:9.3f} {halves:9.3f} {theirs:9.3f} {theirs / whole:12.2f} {theirs / halves:12.2f}", flush=True)
         except (NotImplementedError, AssertionError) as e:
             print(f"{name:28} left out: {' '.join(str(e).split())[:120]}", flush=True)
 

@@ -147,7 +147,7 @@ func (l layer) compare(b *testing.B, threads int, constant bool, op string, form
 }
 
 // BenchmarkConv measures the gradients of convolutions in their forms, in units of the forward convolution: the input
-// gradient by a transposed convolution and by a flipped one where that is possible, the gradient of the weights with
+// gradient by a transposed convolution and by a flipped one, or with a stride in phases, the gradient of the weights with
 // columns from a convolution, with gathered rows, and with batch and channel exchanged.
 func BenchmarkConv(b *testing.B) {
 	for _, l := range []layer{
@@ -160,6 +160,8 @@ func BenchmarkConv(b *testing.B) {
 				forms := []form{{"transposed", func(c *Context, v window) string { return c.transposedConv(v, "dy", "w", "x", 1) }}}
 				if l.stride == 1 {
 					forms = append(forms, form{"flipped", func(c *Context, v window) string { return c.flippedConv(v, "dy", "w", 1) }})
+				} else {
+					forms = append(forms, form{"phased", func(c *Context, v window) string { return c.phasedInput(v, "dy", "w", "x") }})
 				}
 				l.compare(b, threads, true, "Conv", forms...)
 			})

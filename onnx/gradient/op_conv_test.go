@@ -90,7 +90,7 @@ func TestConvFewPlaces(t *testing.T) {
 
 // Constant weights of many output channels with a stride: the gradient of x is computed in phases.
 func TestConvInPhases(t *testing.T) {
-	phased := jacobianCase{op: "Conv", single: true, static: true, wrt: []int{0}, consts: true, dims: [][]int64{{-1, 1, 6, 6}, nil}}
+	phased := jacobianCase{op: "Conv", single: true, static: true, wrt: []int{0}, consts: true, dims: [][]int64{{-1, phaseChannels, 6, 6}, nil}}
 	for _, f := range []struct {
 		name   string
 		kernel []int64
@@ -104,8 +104,8 @@ func TestConvInPhases(t *testing.T) {
 		{"kernel below the stride", []int64{1, 1}, nodeAttrs(ir.Ints("strides", 2, 2))},
 	} {
 		phased.name, phased.attrs = f.name, f.attrs
-		phased.shapes = [][]int64{{2, 1, 6, 6}, append([]int64{phaseResults, 1}, f.kernel...)}
-		for _, opset := range []int64{8, 17, 23} {
+		phased.shapes = [][]int64{{1, phaseChannels, 6, 6}, append([]int64{2 * phaseChannels, phaseChannels}, f.kernel...)}
+		for _, opset := range []int64{8, 17} {
 			phased.opset = opset
 			checkJacobian(t, phased)
 		}

@@ -6,9 +6,12 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir"
 )
 
-// phaseResults is the number of output channels, which must also be twice those of the input, from which the gradient in
-// phases pays: it computes more per number that has to be put in its place.
-const phaseResults = 64
+// The gradient in phases pays where the channels of x fill blocks of 16, where much is computed for each number that has
+// to be put in its place, and where these numbers stay in the cache.
+const (
+	phaseChannels = 16
+	phaseNumbers  = 8192 // size of a sample of x up to which it does
+)
 
 // phase says how the places of x that leave one rest when divided by the stride get their gradient along an axis: as a
 // convolution of dy with every stride-th place of the kernel, backwards from first.
@@ -31,7 +34,8 @@ func (c *Context) inPhases(v window, dy, w, x string, group int64) bool {
 	out, fixedOut := c.types[dy].spatialSizes()
 	shape, known := c.types[w].Static()
 	if !fixed || !fixedOut || !known || group != 1 || v.rank() != 2 || v.kernel == nil || v.same != "" || !c.walk.constant[w] ||
-		slices.Max(v.dilation) > 1 || slices.Min(v.stride) < 2 || shape[0] < phaseResults || shape[0] < 2*shape[1] {
+		slices.Max(v.dilation) > 1 || slices.Min(v.stride) < 2 || shape[1] < phaseChannels || shape[0] < 2*shape[1] ||
+		shape[1]*places(in) > phaseNumbers {
 		return false
 	}
 	for i := range in {

@@ -212,6 +212,11 @@ func (b *builder) output(name string, shape ...int) {
 
 func (b *builder) finish() (*onnxpb.ModelProto, error) {
 	m := b.g.Model
+	g, err := ir.NewGraph(m) // that knows the names of the gradient
+	if err != nil {
+		return nil, err
+	}
+	spellSoftplus(g)
 	m.ProducerName = Producer
 	ir.SetMetadata(m, b.options.Metadata)
 	return m, ir.Check(m)
