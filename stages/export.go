@@ -152,7 +152,7 @@ func (e *Export) selfTest(ctx context.Context, rc *pipeline.RunContext, rt *ort.
 func tellTest(rc *pipeline.RunContext, report selftest.Report) {
 	rc.Detail("gradient_test", report)
 	if report.Note != "" {
-		rc.Log.Warn("the gradient could hardly be tested", "stage", rc.Name, "why", report.Note)
+		rc.Log.Warn("the gradient could hardly be tested", "why", report.Note)
 	}
 }
 

@@ -30,11 +30,11 @@ func (e *Export) foreign(ctx context.Context, rc *pipeline.RunContext) error {
 	if why != nil {
 		extra[noScoreKey] = reason(why)
 		rc.Detail("no_score", reason(why))
-		rc.Log.Warn("no score.onnx: score_norm and approximate_mass will be null", "stage", rc.Name, "reason", reason(why))
+		rc.Log.Warn("no score.onnx: score_norm and approximate_mass will be null", "reason", reason(why))
 	} else {
 		if from, to := ir.Opset(m.Model), ir.Opset(score); to > from {
 			rc.Detail("score_opset", map[string]int64{"model": from, "raised_to": to})
-			rc.Log.Info("the model was raised for its gradient", "stage", rc.Name, "opset", from, "raised_to", to)
+			rc.Log.Info("the model was raised for its gradient", "opset", from, "raised_to", to)
 		}
 		ir.SetMetadata(score, ir.Metadata(m.Model))
 		ir.SetMetadata(score, extra)

@@ -39,6 +39,9 @@ func (m *foreign) notes() []string {
 	if m.Features > 0 {
 		notes = append(notes, fmt.Sprintf("%d features", m.Features))
 	}
+	if m.Freed > 0 {
+		notes = append(notes, fmt.Sprintf("batches of any size, where the file has %d", m.Freed))
+	}
 	if m.EnergyReason != "" {
 		notes = append(notes, "no energy: "+m.EnergyReason)
 	}

@@ -127,7 +127,7 @@ func (s *Model) Run(ctx context.Context, rc *pipeline.RunContext) error {
 		return err
 	}
 	for _, note := range m.notes() {
-		rc.Log.Info("model taken in", "stage", rc.Name, "note", note)
+		rc.Log.Info("model taken in", "note", note)
 	}
 	rc.Detail("logits_from", m.From)
 	rc.Detail("classes", m.Classes)

@@ -45,6 +45,7 @@ type Classifier struct {
 	Classes    int
 	Names      []string // of the classes, where the file has them
 	Batch      int      // the only batch size that the model takes; 0: any
+	Freed      int      // batch size that the file had built in and that is free now; 0: none
 	From       string   // how the logits were found, for a person
 	// EnergyReason says why there is no energy; empty where there is.
 	EnergyReason string
@@ -161,6 +162,7 @@ func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*
 	}
 	if err = a.foldSizes(ctx); err == nil {
 		a.freeBatch()
+		a.c.Freed = a.batch
 		err = a.complete(ctx, truth)
 	}
 	if err != nil {
