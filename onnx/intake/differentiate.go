@@ -54,6 +54,7 @@ func Differentiate(ctx context.Context, rt *ort.Runtime, path string, cfg Config
 		return nil, fault.New(fault.Data, path, "no gradient can be built: the model gives probabilities and no logits (%s)", c.From).
 			Do("name a value of the graph that holds logits")
 	}
+	dropSubnormals(m) // as in the classifier, whose notes tell
 	d := &Derived{Model: m, Classifier: c, Opset: ir.Opset(m), Notes: c.Notes}
 	z, err := d.derive(ctx, rt, path, want)
 	if err != nil {

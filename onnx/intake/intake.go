@@ -152,6 +152,7 @@ func (a *adapter) adapt(ctx context.Context, m *onnxpb.ModelProto, free bool) (*
 	if err != nil {
 		return nil, err
 	}
+	a.c.Notes = append(a.c.Notes, noteDropped(dropSubnormals(a.m))...)
 	if err := a.settle(truth); err != nil {
 		return nil, err
 	}
@@ -207,7 +208,6 @@ func prepare(path string, m *onnxpb.ModelProto) error {
 		return fault.New(fault.Data, path, "%v", err).Do("export the model with standard operators only")
 	}
 	ir.FreeInitializers(m)
-	dropSubnormals(m)
 	m.IrVersion = max(m.IrVersion, 4) // before, constants had to be inputs as well
 	return nil
 }
