@@ -29,7 +29,7 @@ type OODMetric struct {
 	NDroppedID    int64    `parquet:"n_dropped_id" doc:"In-distribution rows left out because their score is null."`
 	NDroppedOOD   int64    `parquet:"n_dropped_ood" doc:"Out-of-distribution rows left out because their score is null."`
 	Threshold     *float64 `parquet:"threshold,optional" doc:"The score threshold the metric was read at, in the detector's unit. Null where the metric has none."`
-	Reason        *string  `parquet:"reason,optional,dict" doc:"Why value is null, such as one_class. Null where value is not."`
+	Reason        *string  `parquet:"reason,optional,dict" doc:"Why value is null, such as one_class, probabilities_only or no_gradient. Null where value is not."`
 }
 
 // ROC is one corner of the ROC curve of one detector.

@@ -119,9 +119,12 @@ func TestTreeModels(t *testing.T) {
 	data := testdata.Dir(t)
 	for _, c := range []struct {
 		model, csv, classes string
-		right               int // as the file's makers count it
+		right               int    // as the file's makers count it
+		energy, score       string // why these are null; "" where they are not
 	}{
-		{"wine-xgboost-trees", "wine", "[a, b, c]", 178}, {"iris-randomforest-sklearn", "iris", "[setosa, versicolor, virginica]", 148},
+		{"wine-xgboost-trees", "wine", "[a, b, c]", 178, "probabilities_only", "probabilities_only"},
+		{"iris-randomforest-sklearn", "iris", "[setosa, versicolor, virginica]", 148, "probabilities_only", "probabilities_only"},
+		{"wine-lgbm-hummingbird", "wine", "[a, b, c]", 176, "", "no_gradient"},
 	} {
 		t.Run(c.model, func(t *testing.T) {
 			dir := t.TempDir()
@@ -154,7 +157,8 @@ stages:
 				if p.Confidence == nil || p.OODMSP == nil || p.OODEntropy == nil || p.OODMargin == nil || p.OODMaxLogit == nil {
 					t.Fatalf("row %d lacks what logits give: %+v", p.SampleID, p)
 				}
-				if p.Energy != nil || p.OODEnergy != nil || p.ScoreNorm != nil || p.OODApproximateMass != nil || p.EnergyReason == nil || *p.EnergyReason != "probabilities_only" {
+				if (p.Energy == nil) != (c.energy != "") || (p.OODEnergy == nil) != (c.energy != "") || p.ScoreNorm != nil || p.OODApproximateMass != nil ||
+					c.energy != "" && (p.EnergyReason == nil || *p.EnergyReason != c.energy) {
 					t.Fatalf("row %d has what probabilities do not give: %+v", p.SampleID, p)
 				}
 			}
@@ -166,8 +170,8 @@ stages:
 				t.Fatal(err)
 			}
 			for _, m := range metrics {
-				none := m.Detector == "energy" || m.Detector == "approximate_mass"
-				if none != (m.Value == nil) && m.Metric == outputs.MetricAUROC || none && (m.Reason == nil || *m.Reason != "probabilities_only") {
+				why := map[string]string{"energy": c.energy, "approximate_mass": c.score}[m.Detector]
+				if (why != "") != (m.Value == nil) && m.Metric == outputs.MetricAUROC || why != "" && (m.Reason == nil || *m.Reason != why) {
 					t.Errorf("%s of %s: value %v, reason %v", m.Metric, m.Detector, m.Value, m.Reason)
 				}
 			}

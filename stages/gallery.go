@@ -20,9 +20,6 @@ import (
 // rangeKey is the metadata key of the range of raw values, a list of two numbers, in tables and in model files.
 const rangeKey = "raw_range"
 
-// noEnergyKey is the metadata key of predictions that says why no row has an energy.
-const noEnergyKey = "no_energy"
-
 // rangeOf is the range of raw values that a table's metadata tells.
 func rangeOf(meta outputs.Meta) (lo, hi float64, ok bool) {
 	var ends []float64

@@ -107,6 +107,7 @@ type inferModel struct {
 	score    bool
 	threads  int
 	noEnergy string // why the logits hold no density; "" where they do
+	noScore  string // why there are no gradients; "" where there are
 
 	detectors []score.Detector // those that predictions has a column for
 }
@@ -142,6 +143,15 @@ func (s *Infer) open(rc *pipeline.RunContext) (inferModel, error) {
 	if err := m.describe(); err != nil {
 		m.session.Close()
 		return m, err
+	}
+	switch {
+	case m.score:
+	case m.noEnergy != "":
+		m.noScore = m.noEnergy
+	case s.Score:
+		m.noScore = noGradient
+	default:
+		m.noScore = notComputed
 	}
 	if s.Score && !m.score {
 		rc.Detail("no_score", m.session.Metadata()[noScoreKey])

@@ -15,7 +15,7 @@ import (
 // OODKind measures how well detectors tell data sets apart and decides about each row.
 func OODKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "ood", Version: 1,
+		Name: "ood", Version: 2,
 		Summary: "Compares detector scores of in-distribution and out-of-distribution data sets (tables ood_metrics, roc, histograms, thresholds) and writes the predictions once more with the decisions: flag_* and conf_calibrated.",
 		New: func() pipeline.Stage {
 			return &OOD{Detectors: outputs.Detectors(), Acceptance: 0.95, HistogramBins: 60, ROCPoints: 200}
@@ -76,13 +76,17 @@ type oodTables struct {
 	histograms []outputs.Histogram
 	thresholds []outputs.Threshold
 	noEnergy   string // why no row has an energy; "" where rows have one
+	noScore    string // why no row has a score norm, likewise
 }
 
 // why is the reason for an undefined figure of a detector: that its scores do not exist, where they do not.
 func (t *oodTables) why(detector, found string) string {
 	d, _ := score.FindDetector(detector)
-	if found != "" && t.noEnergy != "" && (d.Name == "energy" || d.Needs == score.NeedsScoreNorm) {
+	switch {
+	case found != "" && d.Name == "energy" && t.noEnergy != "":
 		return t.noEnergy
+	case found != "" && d.Needs == score.NeedsScoreNorm && t.noScore != "":
+		return t.noScore
 	}
 	return found
 }
@@ -99,7 +103,7 @@ func (o *OOD) thresholdsAndMetrics(ctx context.Context, rc *pipeline.RunContext,
 		return d, err
 	}
 	d.meta = tableMeta(rc, meta.ModelHash, meta.ClassNames)
-	t.noEnergy = meta.Extra[noEnergyKey]
+	t.noEnergy, t.noScore = meta.Extra[noEnergyKey], meta.Extra[noScoreKey]
 	for i, name := range o.Detectors {
 		row := outputs.Threshold{Detector: name, IDDataset: on, AcceptanceTarget: o.Acceptance, N: fitted[i].Len()}
 		th, err := fitted[i].Threshold(o.Acceptance)

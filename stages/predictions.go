@@ -10,6 +10,16 @@ import (
 	"github.com/jempipe/jempipe/outputs"
 )
 
+// noEnergyKey is the metadata key of predictions that says why no row has an energy.
+const noEnergyKey = "no_energy"
+
+// Reasons why predictions have no score_norm, beside that the model has no energy; they stand in the metadata under
+// noScoreKey.
+const (
+	noGradient  = "no_gradient"  // the model cannot be differentiated
+	notComputed = "not_computed" // infer was told to leave it out
+)
+
 // predictionSet is the predictions of one data set on disk.
 type predictionSet struct {
 	Dataset string

@@ -60,6 +60,9 @@ func predictionMeta(rc *pipeline.RunContext, m inferModel) outputs.Meta {
 	if m.noEnergy != "" {
 		meta.Extra[noEnergyKey] = m.noEnergy
 	}
+	if m.noScore != "" {
+		meta.Extra[noScoreKey] = m.noScore
+	}
 	return meta
 }
 
