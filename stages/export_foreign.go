@@ -24,6 +24,7 @@ func (e *Export) foreign(ctx context.Context, rc *pipeline.RunContext) error {
 		if score, err = ir.LoadFile(supplied); err != nil {
 			return err
 		}
+		m.supplied = string(rc.StageConfig(e.Model).(*Model).Score)
 	} else {
 		score, why = m.score()
 	}

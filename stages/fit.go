@@ -86,7 +86,7 @@ func trainingData(dc *pipeline.DataContext, ref pipeline.StageRef) (datasets.Inf
 		return dc.Data(s.Data)
 	case *Model:
 		info, ok := dc.Data(s.Data)
-		if s.ClassNames != nil {
+		if s.ClassNames != nil && len(info.Classes) == len(s.ClassNames) {
 			info.Classes = s.ClassNames
 		}
 		return info, ok

@@ -25,12 +25,13 @@ import (
 // foreign is a classifier that others trained, with what of its data set matters.
 type foreign struct {
 	*intake.Classifier
-	names  []string
-	lo, hi float64 // range of raw values; equal where unknown
-	raw    bool    // the score is with respect to raw samples
-	probe  []float32
-	path   string
-	hash   string // of the file, where it was loaded
+	names    []string
+	lo, hi   float64 // range of raw values; equal where unknown
+	raw      bool    // the score is with respect to raw samples
+	probe    []float32
+	path     string
+	supplied string // gradient graph that others made; "" for our own
+	hash     string // of the file, where it was loaded
 }
 
 // notes are what a person may want to know of the model.
@@ -152,6 +153,9 @@ func (m *foreign) selfTest(ctx context.Context, rt *ort.Runtime, score *onnxpb.M
 		return selftest.Report{}, err
 	}
 	g.Name = filepath.Base(m.path)
+	if m.supplied != "" {
+		g.Name = m.supplied
+	}
 	return g.Run(ctx, raw, seed)
 }
 

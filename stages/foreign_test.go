@@ -162,6 +162,9 @@ stages:
 					t.Fatalf("row %d has what probabilities do not give: %+v", p.SampleID, p)
 				}
 			}
+			if page, err := os.ReadFile(filepath.Join(run, "report", "index.html")); err != nil || strings.Contains(string(page), "the same score") {
+				t.Errorf("the report takes null for a constant score: %v", err)
+			}
 			if right != c.right {
 				t.Errorf("%d answers are right, want %d", right, c.right)
 			}

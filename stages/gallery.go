@@ -41,7 +41,18 @@ type qualityRow struct {
 	Status       string   `parquet:"status,dict"`
 	StatusReason *string  `parquet:"status_reason,optional,dict"`
 	Tie          *bool    `parquet:"tie,optional"`
-	scoreRow
+
+	// The fields of scoreRow once more: of an embedded struct, the Parquet reader gives zeros for nulls.
+	MSP             *float64 `parquet:"ood_msp,optional"`
+	MaxLogit        *float64 `parquet:"ood_max_logit,optional"`
+	OODEnergy       *float64 `parquet:"ood_energy,optional"`
+	Entropy         *float64 `parquet:"ood_entropy,optional"`
+	Margin          *float64 `parquet:"ood_margin,optional"`
+	ApproximateMass *float64 `parquet:"ood_approximate_mass,optional"`
+}
+
+func (r *qualityRow) scores() *scoreRow {
+	return &scoreRow{MSP: r.MSP, MaxLogit: r.MaxLogit, Energy: r.OODEnergy, Entropy: r.Entropy, Margin: r.Margin, ApproximateMass: r.ApproximateMass}
 }
 
 // candidate is a row that may be shown.
@@ -100,7 +111,7 @@ func (s *Report) addDataset(ctx context.Context, rc *pipeline.RunContext, r *rep
 	constant := newConstants()
 	err = eachRow(ctx, set, func(at int64, row *qualityRow) error {
 		count(&d, row)
-		constant.see(&row.scoreRow)
+		constant.see(row.scores())
 		if row.Correct != nil && !*row.Correct {
 			wrong.offer(at, *row.Confidence, row)
 		}

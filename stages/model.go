@@ -32,7 +32,7 @@ func ModelKind() pipeline.Kind {
 type Model struct {
 	ONNX       pipeline.FileRef `yaml:"onnx" required:"true" doc:"The model file. Its weights may be in files beside it."`
 	Data       pipeline.DataRef `yaml:"data" required:"true" default:"valid|test" doc:"Data set of the kind that the model takes: it gives the shape and range of raw samples and the names of the classes, and its first rows are the probe."`
-	Input      string           `yaml:"input" doc:"Input that takes the samples. Default: the only one."`
+	Input      string           `yaml:"input" doc:"Name of the input that takes the samples, to make sure; a model with several inputs is refused."`
 	Output     string           `yaml:"output" doc:"Output, or other value of the graph, with the logits. Default: found; a final Softmax, LogSoftmax or Sigmoid is taken off."`
 	OutputKind string           `yaml:"output_kind" enum:"auto|logits|probabilities" default:"auto" doc:"What output holds. logits: it is taken as it is; probabilities: where nothing can be taken off, logits are their logarithms, and the energy, which they do not hold, is null. auto: probabilities are known by their sums on the probe."`
 	Features   string           `yaml:"features" doc:"Value of the graph that becomes the output features [N, F], for detectors that use features. Default: the input of the last dense layer."`
@@ -61,6 +61,15 @@ func (s *Model) Lint(lc *pipeline.LintContext) {
 		lc.Problem("class_names", "one name; a classifier has two classes or more")
 	}
 	checkDistinct(lc, "class_names", s.ClassNames)
+}
+
+// CheckData implements pipeline.DataChecker.
+func (s *Model) CheckData(dc *pipeline.DataContext) []error {
+	info, ok := dc.Data(s.Data)
+	if !ok || s.ClassNames == nil || !info.Labelled || info.Classes == nil || len(info.Classes) == len(s.ClassNames) {
+		return nil
+	}
+	return []error{fault.New(fault.Config, "stages."+dc.Name()+".class_names", "%d names; data.%s has %d classes", len(s.ClassNames), info.Name, len(info.Classes))}
 }
 
 // MoreFiles implements pipeline.FileLister.
@@ -107,6 +116,9 @@ func (s *Model) Try(ctx context.Context, tc *pipeline.TrialContext) ([]string, e
 	}
 	if report.Note != "" {
 		notes = append(notes, "gradient: "+report.Note)
+	}
+	if report.Coordinates == 0 {
+		return notes, nil
 	}
 	return append(notes, fmt.Sprintf("gradient: %d partial derivatives agree with central differences (median error %.2g), alone and in a batch (%.2g)",
 		report.Coordinates, report.Median, report.Alone)), nil
@@ -186,7 +198,7 @@ func (s *Model) adapt(ctx context.Context, rt *ort.Runtime, ds datasets.Dataset,
 	if err != nil {
 		return nil, err
 	}
-	m := &foreign{Classifier: c, lo: info.Lo, hi: info.Hi, raw: s.Gradient == "raw", probe: rows.X, path: path}
+	m := &foreign{Classifier: c, supplied: string(s.Score), lo: info.Lo, hi: info.Hi, raw: s.Gradient == "raw", probe: rows.X, path: path}
 	m.names, err = s.classNames(c, info)
 	return m, err
 }

@@ -91,7 +91,7 @@ func oneFile(c *cli.Context, def string) (string, error) {
 		return def, nil
 	}
 	return "", fault.New(fault.Usage, "", "%s takes one file, got %d arguments %v", c.Command.Name, c.NArg(), c.Args().Slice()).
-		Do("see jempipe %s --help", c.Command.Name)
+		Do("see %s --help", c.Command.HelpName)
 }
 
 func unknownPage(page string) error {

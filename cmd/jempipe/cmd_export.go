@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -62,6 +63,9 @@ func (a *app) exportGradient(c *cli.Context) error {
 	if to == "" {
 		return fault.New(fault.Usage, "", "no file to write").Do("give one with -o, such as -o score.onnx")
 	}
+	if same(path, to) {
+		return fault.New(fault.Usage, to, "is the model itself").Do("write to another file")
+	}
 	of, err := lower.ParseReadout(c.String("of"))
 	if err != nil {
 		return fault.New(fault.Usage, "", "--of: %v", err)
@@ -105,13 +109,27 @@ func (a *app) tellDerived(to string, of lower.Readout, d *intake.Derived) {
 	for _, note := range d.Notes {
 		fmt.Fprintln(a.stdout, note)
 	}
-	if r := d.Report; r != nil {
+	r := d.Report
+	if r == nil {
+		return
+	}
+	if r.Coordinates > 0 {
 		fmt.Fprintf(a.stdout, "tested: %d partial derivatives on %d samples agree with central differences (median difference %.2g of the largest), alone and in a batch (%.2g)\n",
 			r.Coordinates, r.Rows, r.Median, r.Alone)
-		if r.Note != "" {
-			fmt.Fprintln(a.stdout, r.Note)
-		}
 	}
+	if r.Note != "" {
+		fmt.Fprintln(a.stdout, r.Note)
+	}
+}
+
+// same says whether two paths are one file.
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 func parseShape(text string) ([]int, error) {

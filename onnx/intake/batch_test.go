@@ -127,7 +127,7 @@ func TestFixedBatches(t *testing.T) {
 			})
 		}},
 		{"of 5, and statistics of the batch", func(c *theirs) {
-			c.err = "rows of a batch influence each other, as they do where batch statistics are computed"
+			c.err = "rows of a batch influence each other"
 			c.build = fixed(5, func(b *net, x string) {
 				mean := b.then("ReduceMean", x, ir.Ints("axes", 0), ir.Int("keepdims", 1))
 				b.mlp(b.op("centred", "Sub", []string{x, mean}), 24, 3)
@@ -150,7 +150,7 @@ func TestFixedBatches(t *testing.T) {
 			}
 		}},
 		{"free, and statistics of the batch", func(c *theirs) {
-			c.err = "rows of a batch influence each other, as they do where batch statistics are computed"
+			c.err = "rows of a batch influence each other"
 			c.build = fixed(0, func(b *net, x string) {
 				mean := b.then("ReduceMean", x, ir.Ints("axes", 0), ir.Int("keepdims", 1))
 				b.mlp(b.op("centred", "Add", []string{x, mean}), 24, 3)

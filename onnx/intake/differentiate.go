@@ -52,7 +52,7 @@ func Differentiate(ctx context.Context, rt *ort.Runtime, path string, cfg Config
 	}
 	if c.EnergyReason != "" {
 		return nil, fault.New(fault.Data, path, "no gradient can be built: the model gives probabilities and no logits (%s)", c.From).
-			Do("name a value of the graph that holds logits")
+			Do("name a value of the graph that holds logits, if there is one")
 	}
 	dropSubnormals(m) // as in the classifier, whose notes tell
 	d := &Derived{Model: m, Classifier: c, Opset: ir.Opset(m), Notes: c.Notes}
@@ -186,7 +186,7 @@ func (d *Derived) test(ctx context.Context, rt *ort.Runtime, path, z string, wan
 	in := d.Model.Graph.Input[0]
 	elem, dims, _ := ir.TensorType(in)
 	if want.Wrt != "" && want.Wrt != in.GetName() {
-		d.Notes = append(d.Notes, fmt.Sprintf("the gradient with respect to %s is one for the whole batch, which the self-test is not for", want.Wrt))
+		d.Notes = append(d.Notes, fmt.Sprintf("not tested: the gradient with respect to %s belongs to the whole batch, not to samples", want.Wrt))
 		return nil
 	}
 	if elem != ir.Float32 {
@@ -202,7 +202,7 @@ func (d *Derived) test(ctx context.Context, rt *ort.Runtime, path, z string, wan
 	rows := ir.Dim{}
 	g.Output(z, ir.Float32, rows, ir.Fixed(int64(d.Classifier.Classes)))
 	g.Output(d.Output, ir.Float32, make([]ir.Dim, len(dims))...)
-	t := selftest.Graph{Name: path, Input: in.GetName(), Shape: d.Classifier.Input, Logits: z, Score: d.Output, Readout: want.Of.Of}
+	t := selftest.Graph{Name: path, Input: in.GetName(), Shape: d.Classifier.Input, Logits: z, Score: d.Output, Readout: want.Of.Of, Half: halfPrecision(d.Model)}
 	if dims[0].Set {
 		t.Batch = int(dims[0].Size)
 	}

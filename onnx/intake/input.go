@@ -130,7 +130,7 @@ func (a *adapter) pickInput() (*onnxpb.ValueInfoProto, error) {
 	case len(list) == 0:
 		return nil, fmt.Errorf("the model has no inputs")
 	case len(list) > 1:
-		return nil, fmt.Errorf("the model has the inputs %s: a classifier of samples has one", strings.Join(list, ", "))
+		return nil, fmt.Errorf("the model has the inputs %s: a classifier of samples has one; make the others constants of the graph", strings.Join(list, ", "))
 	case name != "" && name != list[0]:
 		return nil, fmt.Errorf("the model has no input %q; its input is %q", name, list[0])
 	}

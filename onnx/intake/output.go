@@ -184,10 +184,15 @@ func (a *adapter) settle(truth []result) error {
 		return err
 	}
 	k := logits.width
+	if a.cfg.Kind == Logits && logits.sumsToOne() {
+		a.c.Notes = append(a.c.Notes, fmt.Sprintf("the values of %s look like probabilities, though they are said to be logits: their energy would tell nothing", a.answer))
+	}
 	stripped := a.logits != a.answer
 	switch {
 	case k == 0:
 		return fmt.Errorf("value %s has no elements", a.original(a.logits))
+	case a.cfg.Kind == Probabilities && !stripped && !logits.within(0, 1):
+		return fmt.Errorf("the values of %s are said to be probabilities, but on the probe they are not between 0 and 1", a.answer)
 	case a.cfg.Kind == Probabilities && !stripped, a.cfg.Kind != Logits && !stripped && logits.sumsToOne():
 		a.form = formProbabilities
 		a.c.EnergyReason = ProbabilitiesOnly
@@ -216,6 +221,11 @@ func (r result) finite() error {
 		}
 	}
 	return nil
+}
+
+// within says whether all values lie between two numbers.
+func (r result) within(lo, hi float32) bool {
+	return !slices.ContainsFunc(r.values, func(v float32) bool { return !(v >= lo && v <= hi) })
 }
 
 // sumsToOne says whether all rows look like probabilities.

@@ -170,6 +170,7 @@ func TestOutputs(t *testing.T) {
 		}},
 		{"softmax kept as logits", only, func(c *theirs) {
 			c.build, c.cfg.Kind, c.energy, c.noGradient, c.logits, c.from = behind(3, one("Softmax", "z"), 0, 3), Logits, "", "", nil, "output answer"
+			c.note = "look like probabilities"
 		}},
 		{"probabilities by the config", only, func(c *theirs) {
 			c.build, c.cfg.Kind = behind(3, func(b *net) { one("Abs", b.then("Tanh", "z"))(b) }, 0, 3), Probabilities

@@ -30,13 +30,18 @@ const coarse = 8e-3
 
 // tolerance is proof or coarse.
 func (a *adapter) tolerance() float64 {
-	for _, t := range a.m.Graph.Initializer {
-		switch onnxpb.TensorProto_DataType(t.GetDataType()) {
-		case onnxpb.TensorProto_FLOAT16, onnxpb.TensorProto_BFLOAT16:
-			return coarse
-		}
+	if halfPrecision(a.m) {
+		return coarse
 	}
 	return proof
+}
+
+// halfPrecision says whether a model has weights of 16 bits.
+func halfPrecision(m *onnxpb.ModelProto) bool {
+	return slices.ContainsFunc(m.Graph.Initializer, func(t *onnxpb.TensorProto) bool {
+		elem := onnxpb.TensorProto_DataType(t.GetDataType())
+		return elem == onnxpb.TensorProto_FLOAT16 || elem == onnxpb.TensorProto_BFLOAT16
+	})
 }
 
 // run gives values of the graph on the probe, in batches of a size; 0 takes the rows one by one. An empty name gives an
@@ -183,7 +188,7 @@ func (a *adapter) agree(values []string, got, want []result, where string) error
 			return fmt.Errorf("%s has %d values a row %s, want %d", values[i], got[i].width, where, w.width)
 		}
 		if row, d := furthest(got[i], w); !(d <= a.tolerance()) {
-			return fmt.Errorf("row %d of the probe has other %s %s (difference %.3g of the largest value): rows of a batch influence each other, as they do where batch statistics are computed; export the model in inference mode, with a free batch axis",
+			return fmt.Errorf("row %d of the probe has other %s %s (difference %.3g of the largest value): rows of a batch influence each other, as they do where batch statistics, or the scales of a dynamic quantisation, are computed; export the model in inference mode, with a free batch axis and not quantised",
 				row, values[i], where, d)
 		}
 	}

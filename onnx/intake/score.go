@@ -47,7 +47,7 @@ func (c *Classifier) space(raw bool) (name string, shape []int) {
 // TestGraph is the model with its score, ready for the self-test.
 func (c *Classifier) TestGraph(s *ort.Session, r lower.Readout, raw bool) (selftest.Graph, error) {
 	g := selftest.Graph{Session: s, Name: "score", Input: lower.InputX, Shape: c.Preprocess.SampleShape, Logits: lower.OutputLogits,
-		Score: lower.OutputScore, Batch: c.Batch, Readout: r.Of}
+		Score: lower.OutputScore, Batch: c.Batch, Readout: r.Of, Half: halfPrecision(c.Model)}
 	if raw {
 		return g, nil
 	}

@@ -3,9 +3,11 @@
 package ir
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -24,12 +26,21 @@ func Load(data []byte) (*onnxpb.ModelProto, error) {
 	}
 	m := &onnxpb.ModelProto{}
 	if err := (proto.UnmarshalOptions{RecursionLimit: maxDepth}).Unmarshal(data, m); err != nil {
-		return nil, fmt.Errorf("not an ONNX model: %w", err)
+		return nil, notONNX(data, err)
 	}
 	if m.Graph == nil {
 		return nil, errors.New("not an ONNX model: it has no graph")
 	}
 	return m, nil
+}
+
+// notONNX says what bytes are that cannot be decoded.
+func notONNX(data []byte, err error) error {
+	if bytes.HasPrefix(data, []byte("PK")) {
+		return errors.New("not an ONNX model but a zip archive, as PyTorch writes its checkpoints: export the model with torch.onnx.export")
+	}
+	text := strings.ReplaceAll(err.Error(), "\u00a0", " ") // protobuf varies its texts so that nobody depends on them
+	return fmt.Errorf("not an ONNX model, or one that was cut off: %d bytes that cannot be decoded (%s)", len(data), text)
 }
 
 // LoadFile decodes the ONNX model in a file and reads the values of tensors that are stored in other files of its

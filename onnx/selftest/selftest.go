@@ -27,6 +27,9 @@ type Graph struct {
 	// Readout turns the logits of a row into the number that Score is the gradient of.
 	Readout func(logits []float32) float64
 
+	// Half says that the model computes with 16 bits, of which central differences keep little.
+	Half bool
+
 	// From, Scale say with respect to what Score is the gradient: its value i belongs to u with
 	// u[i] = x[From[i]] Scale[i] + a constant, where x is the input. Nil: to x itself.
 	From  []int
@@ -66,9 +69,9 @@ const (
 	togetherTolerance = 1e-4
 	// jitter is how far samples are moved, relative to the size of their values.
 	jitter = 0x1p-6
-	// ulps is the relative error that the logits of a network in float32 can be trusted to have at most: some units in
-	// the last place.
-	ulps = 2 * 0x1p-23
+	// singleError is the relative error that the logits of a network in float32 can be trusted to have at most: some
+	// units in the last place; halfError is that of float16.
+	singleError, halfError = 2 * 0x1p-23, 2 * 0x1p-10
 	// resolved is the widest that differences forward and backward, or rounding, may be apart to tell something.
 	resolved = 5 * Tolerance
 )
@@ -283,7 +286,7 @@ func (t *test) row(ctx context.Context, r int) error {
 	z := t.logits[r*t.classes : (r+1)*t.classes]
 	here, rounding := t.Readout(z), 0.0
 	for _, v := range z {
-		rounding = max(rounding, ulps*math.Abs(float64(v)))
+		rounding = max(rounding, t.ulps()*math.Abs(float64(v)))
 	}
 	for n, i := range picked {
 		var slopes []slope
@@ -368,6 +371,21 @@ func (t *test) compare(score float64, slopes []slope, largest float64) {
 	}
 }
 
+func (t *test) ulps() float64 {
+	if t.Half {
+		return halfError
+	}
+	return singleError
+}
+
+// aloneTolerance is the largest difference that passes between the gradients of a row in a batch and alone.
+func (t *test) aloneTolerance() float64 {
+	if t.Half {
+		return 2e-2
+	}
+	return togetherTolerance
+}
+
 // verdict says what is wrong with the graph, if anything is.
 func (t *test) verdict() error {
 	n := float64(t.batch)
@@ -380,14 +398,14 @@ func (t *test) verdict() error {
 	case t.batch > 1 && t.isMean(n):
 		return bad("the gradient is that of the mean over the batch: in a batch of %d it is 1/%d of what it is alone", t.batch, t.batch).
 			Do("give the gradient of the sum over the batch, whose rows are the gradients of the rows")
-	case t.report.Alone > togetherTolerance:
+	case t.report.Alone > t.aloneTolerance():
 		return bad("the gradient of a row depends on its neighbours in the batch: the difference is %.3g of the largest value", t.report.Alone).
 			Do("export the model in inference mode: batch statistics make rows depend on each other")
 	case wrong:
 		return bad("the gradient disagrees with central differences: %d of %d partial derivatives are off by more than %g of the largest in their row, the worst by %.3g%s",
 			t.report.Outside, t.report.Coordinates, Tolerance, t.report.Error, t.factor())
 	case t.report.Coordinates < t.report.Kinks:
-		t.report.Note = fmt.Sprintf("%d of %d partial derivatives could not be compared with central differences: the model has kinks there, or changes too little for float32",
+		t.report.Note = fmt.Sprintf("%d of %d partial derivatives could not be compared with central differences: the model has kinks there, or changes too little for its precision",
 			t.report.Kinks, t.report.Kinks+t.report.Coordinates)
 	}
 	return nil
