@@ -109,7 +109,9 @@ func (c *Config) Try(ctx context.Context, log *slog.Logger) (notes []string, err
 		for _, note := range found {
 			notes = append(notes, s.Name+": "+note)
 		}
-		errs = append(errs, err)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("stages.%s: %w", s.Name, err))
+		}
 	}
 	return notes, errors.Join(errs...)
 }

@@ -1,6 +1,8 @@
 package intake
 
 import (
+	"slices"
+
 	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
@@ -15,6 +17,9 @@ type Description struct {
 	Features  string  // value; empty where there are none
 	Obstacles []error // what keeps the logits from being differentiated with respect to the input, a node each
 }
+
+// classical are the operators of ai.onnx.ml at whose end classifiers usually have probabilities.
+var classical = []string{"LinearClassifier", "Normalizer", "SVMClassifier", "TreeEnsembleClassifier", "TreeEnsemble"}
 
 // Describe looks for input, logits and features of a model that Read has given, and for what stops gradients.
 func Describe(m *onnxpb.ModelProto) Description {
@@ -39,6 +44,9 @@ func Describe(m *onnxpb.ModelProto) Description {
 		}
 	}
 	d.From, d.Features = a.c.From, a.features
+	if n := a.maker(a.logits); a.last == nil && n != nil && slices.Contains(classical, n.GetOpType()) {
+		d.From += ", which may well hold probabilities: then there is neither energy nor gradient"
+	}
 	d.Obstacles = gradient.Obstacles(m, a.logits, d.Input)
 	return d
 }
