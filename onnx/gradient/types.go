@@ -160,9 +160,6 @@ type Site struct {
 	*typing
 }
 
-// Opset is the version of ONNX's operator set that the model is written against.
-func (s *Site) Opset() int64 { return s.opset }
-
 // In is the name of an input; empty where it is left out.
 func (s *Site) In(i int) string {
 	if i < len(s.Node.Input) {

@@ -169,8 +169,6 @@ func split(total int64, front bool) (before, after int64) {
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
-func floorMod(a, b int64) int64 { return (a%b + b) % b }
-
 // spatial is the size of a spatial axis, where it is known.
 func (t Type) spatial(i int) (int64, bool) {
 	if !t.Ranked || i+2 >= len(t.Shape) || !t.Shape[i+2].Set {

@@ -10,6 +10,7 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
+	"github.com/jempipe/jempipe/score"
 )
 
 // net is a model as others write it, in the making.
@@ -329,7 +330,7 @@ func (c *theirs) wanted(t *testing.T, m *onnxpb.ModelProto, got *Classifier, x [
 		if c.logits != nil {
 			z = c.logits(z)
 		}
-		logits.values, energy.values = append(logits.values, z...), append(energy.values, float32(-logSumExp(z)))
+		logits.values, energy.values = append(logits.values, z...), append(energy.values, float32(-score.LogSumExp(z)))
 	}
 	names, want = []string{"logits"}, map[string]result{"logits": logits, "energy": energy}
 	if c.energy == "" {

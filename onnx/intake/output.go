@@ -10,6 +10,7 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/onnx/lower"
+	"github.com/jempipe/jempipe/score"
 )
 
 // form is what the value that is used holds.
@@ -214,7 +215,7 @@ func (a *adapter) settle(truth []result) error {
 // finite says where logits are no numbers. One of them may be -Inf: a class that the model has ruled out.
 func (r result) finite() error {
 	for i := 0; i < len(r.values); i += max(r.width, 1) {
-		for _, v := range append(r.values[i:i+r.width:i+r.width], float32(logSumExp(r.values[i:i+r.width]))) {
+		for _, v := range append(r.values[i:i+r.width:i+r.width], float32(score.LogSumExp(r.values[i:i+r.width]))) {
 			if v != v || math.IsInf(float64(v), 1) {
 				return fmt.Errorf("the logits of row %d of the probe are %v: check the preprocessing, the inputs may be out of the range that the model can take", i/r.width, v)
 			}

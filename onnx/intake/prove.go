@@ -12,6 +12,7 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
+	"github.com/jempipe/jempipe/score"
 )
 
 // result is what a value has on the rows of the probe, one row after another.
@@ -221,7 +222,7 @@ func (a *adapter) explains(op string, logits, answer result) bool {
 	got := result{answer.width, make([]float32, len(answer.values))}
 	for i := 0; i < len(logits.values); i += logits.width {
 		z, out := logits.values[i:i+logits.width], got.values[i:]
-		lse := logSumExp(z)
+		lse := score.LogSumExp(z)
 		for k, v := range z {
 			switch op {
 			case "Softmax":
@@ -235,16 +236,4 @@ func (a *adapter) explains(op string, logits, answer result) bool {
 	}
 	_, d := furthest(got, answer)
 	return d <= a.tolerance()
-}
-
-func logSumExp(z []float32) float64 {
-	top := math.Inf(-1)
-	for _, v := range z {
-		top = max(top, float64(v))
-	}
-	sum := 0.0
-	for _, v := range z {
-		sum += math.Exp(float64(v) - top)
-	}
-	return top + math.Log(sum)
 }

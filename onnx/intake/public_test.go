@@ -12,6 +12,7 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
+	"github.com/jempipe/jempipe/score"
 )
 
 var openRuntime = sync.OnceValues(func() (*ort.Runtime, error) {
@@ -145,7 +146,7 @@ func (p *public) compare(t *testing.T, c *Classifier, got []float32) {
 	}
 	if strings.HasPrefix(p.name, "wine") {
 		for i := 0; i < len(got); i += c.Classes {
-			lse := logSumExp(got[i : i+c.Classes])
+			lse := score.LogSumExp(got[i : i+c.Classes])
 			for k := range c.Classes {
 				got[i+k] = float32(math.Exp(float64(got[i+k]) - lse))
 			}

@@ -3,6 +3,7 @@ package lower
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
+	"github.com/jempipe/jempipe/score"
 )
 
 // Readout is a number that a classifier's logits f(x) [K] give, of which a gradient is taken.
@@ -70,20 +72,12 @@ func (r Readout) Check(classes int) error {
 
 // Of is the number itself, in float64.
 func (r Readout) Of(logits []float32) float64 {
-	top := math.Inf(-1)
-	for _, v := range logits {
-		top = max(top, float64(v))
-	}
-	sum := 0.0
-	for _, v := range logits {
-		sum += math.Exp(float64(v) - top)
-	}
-	lse := top + math.Log(sum)
+	lse := score.LogSumExp(logits)
 	switch r.Kind {
 	case "energy":
 		return lse
 	case "confidence":
-		return math.Exp(top - lse)
+		return math.Exp(float64(slices.Max(logits)) - lse)
 	case "logit":
 		return float64(logits[r.Class])
 	case "loss":
