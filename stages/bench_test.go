@@ -37,7 +37,7 @@ func BenchmarkChain(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer live.Close()
-			cfg := langevin.Config{Steps: 20, StepSize: 1, NoiseStd: 0.01, Clamp: true, Lo: -1, Hi: 1}
+			cfg := langevin.Rule{Steps: 20, StepSize: 1, NoiseStd: 0.01, GradClip: 0.1, Clamp: true, Range: []float64{-1, 1}}
 			s, err := langevin.NewSampler(cfg, arch.Size(), keyed.New(1, "noise"), live.densities...)
 			if err != nil {
 				b.Fatal(err)

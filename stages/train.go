@@ -22,7 +22,7 @@ import (
 // TrainKind trains a joint energy-based model, or the same network as a plain classifier.
 func TrainKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "train", Version: 1,
+		Name: "train", Version: 2,
 		Summary: "Trains a network on a data set: as a joint energy-based model, or as a plain classifier. Writes models/weights.safetensors, models/buffer.safetensors (the replay buffer) and tables/training.parquet.",
 		New: func() pipeline.Stage {
 			return &Train{Network: defaultNetwork(), Preprocess: Preprocess{Scale: 1, Layout: "auto"}, MemoryMB: 4096, Config: train.Default()}
@@ -101,7 +101,7 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 	}
 	job := trainJob{seed: seed,
 		bundle: bundle{Arch: arch, Params: params, Preprocess: pre, Classes: info.Classes, Lo: info.Lo, Hi: info.Hi, Objective: t.Objective, Sampler: t.Sampler},
-		data:   train.Data{Dim: arch.Size(), Classes: arch.Classes}}
+		data:   train.Data{Dim: arch.Size(), Shape: arch.Input, Classes: arch.Classes}}
 	job.data.X, job.data.Labels = sp.model(rows.X), labelsOf(rows)
 	if t.Validate != "" {
 		valid, vinfo, err := t.read(ctx, rc, t.Validate)
@@ -145,6 +145,9 @@ func (t *Train) design(stage string, info datasets.Info) (lower.Preprocess, mode
 	}
 	if err := pre.Check(arch.Input); err != nil {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+".preprocess", "%v", err)
+	}
+	if err := t.Sampler.Augment.Check(arch.Input); err != nil && t.Objective == "jem" {
+		return pre, arch, fault.New(fault.Config, "stages."+stage+".sampler.augment", "%v", err)
 	}
 	for _, p := range t.Config.Lint(arch.Classes) {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+"."+p.Key, "%s", p.Message)
@@ -204,7 +207,9 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob) 
 	if err != nil {
 		return train.Result{}, err
 	}
-	need := liveOptions{conditional: t.Sampler.Conditional || t.Loss.PXY > 0}
+	rule := t.Sampler.Rule
+	rule.StepsPerCall = stepsPerCall(rt, rule, true)
+	need := liveOptions{conditional: t.Sampler.Conditional || t.Loss.PXY > 0, rule: rule}
 	if t.Objective == "jem" {
 		need.densities = t.Shards
 	}
@@ -219,7 +224,7 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob) 
 	}
 	deps := train.Deps{Engine: engine, Updater: updater, Predict: predict, Log: rc.Log}
 	if t.Objective == "jem" {
-		if deps.Sampler, err = langevin.NewSampler(t.langevin(), job.data.Dim, keyed.New(job.seed, "train sgld"), live.densities...); err != nil {
+		if deps.Sampler, err = langevin.NewSampler(rule, job.data.Dim, keyed.New(job.seed, "train sgld"), live.densities...); err != nil {
 			return train.Result{}, err
 		}
 	}
@@ -234,11 +239,6 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob) 
 		rc.Log.Info("training ended", "steps", n, "steps_per_second", math.Round(speed*10)/10)
 	}
 	return res, err
-}
-
-func (t *Train) langevin() langevin.Config {
-	s := t.Sampler
-	return langevin.Config{Steps: s.Steps, StepSize: s.StepSize, NoiseStd: s.NoiseStd, GradClip: s.GradClip, Clamp: s.Clamp, Lo: s.Range[0], Hi: s.Range[1]}
 }
 
 // summarise tells how the run ended, for run.json.

@@ -18,6 +18,7 @@ type Data struct {
 	X       []float32 // [N, input shape]
 	Labels  []int32   // [N]; below 0: unlabelled
 	Dim     int       // elements of a row
+	Shape   []int     // of a row, for what takes rows as pictures; nil: [Dim]
 	Classes int
 
 	ValidX      []float32 // rows for validation; may be empty
@@ -57,7 +58,7 @@ type Deps struct {
 // Result is what a run leaves behind, apart from the parameters, which the engine updated in place.
 type Result struct {
 	Records []Record
-	Buffer  *langevin.Buffer // nil for the classifier objective
+	Buffer  *langevin.Buffer // nil for the classifier objective and without persistent chains
 	Alarms  int              // how often the gap alarm was raised
 }
 
@@ -134,14 +135,10 @@ func newRun(cfg Config, data Data, seed uint64, deps Deps) (*run, error) {
 	if !cfg.generative() {
 		return r, nil
 	}
-	slices := 1
-	if cfg.sliced() {
-		slices = data.Classes
-	}
 	var err error
-	r.buffer, err = langevin.NewBuffer(cfg.Sampler.BufferSize, data.Dim, slices, cfg.Sampler.Range[0], cfg.Sampler.Range[1],
-		keyed.New(seed, "train buffer start"))
-	r.result.Buffer = r.buffer
+	if r.buffer, err = newBuffer(cfg, data, seed); cfg.Sampler.Persistent {
+		r.result.Buffer = r.buffer
+	}
 	return r, err
 }
 

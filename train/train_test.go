@@ -152,8 +152,7 @@ func toy(change func(*Config)) Config {
 func runToy(t *testing.T, c Config, m *linear) (Result, error) {
 	t.Helper()
 	d := blobs(150)
-	s, err := langevin.NewSampler(langevin.Config{Steps: c.Sampler.Steps, StepSize: c.Sampler.StepSize, NoiseStd: c.Sampler.NoiseStd,
-		GradClip: c.Sampler.GradClip, Clamp: true, Lo: -1, Hi: 1}, 2, keyed.New(1, "sgld"), m, m)
+	s, err := langevin.NewSampler(c.Sampler.Rule, 2, keyed.New(1, "sgld"), m, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +375,7 @@ func TestNoNoiseIsUsedTwice(t *testing.T) {
 	})
 	d := blobs(30)
 	clear(d.X)
-	s, err := langevin.NewSampler(langevin.Config{Steps: 2, NoiseStd: 1}, 2, keyed.New(1, "sgld"), flat{})
+	s, err := langevin.NewSampler(langevin.Rule{Steps: 2, NoiseStd: 1}, 2, keyed.New(1, "sgld"), flat{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +402,7 @@ func TestNoNoiseIsUsedTwice(t *testing.T) {
 func TestTwoIndependentBatches(t *testing.T) {
 	c := toy(func(c *Config) { c.Steps, c.DataNoise = 3, 0 })
 	engine := &recorder{linear: newLinear(2, 3)}
-	s, err := langevin.NewSampler(langevin.Config{Steps: 1}, 2, keyed.New(1, "sgld"), flat{})
+	s, err := langevin.NewSampler(langevin.Rule{Steps: 1}, 2, keyed.New(1, "sgld"), flat{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,7 +426,7 @@ func TestDensityAloneNeedsNoLabels(t *testing.T) {
 	}
 	d.ValidX, d.ValidLabels = nil, nil
 	m := newLinear(2, 3)
-	s, err := langevin.NewSampler(langevin.Config{Steps: 1, StepSize: 1}, 2, keyed.New(1, "sgld"), m)
+	s, err := langevin.NewSampler(langevin.Rule{Steps: 1, StepSize: 1}, 2, keyed.New(1, "sgld"), m)
 	if err != nil {
 		t.Fatal(err)
 	}
