@@ -75,10 +75,15 @@ func (w *share) settle(ctx context.Context) error {
 		return err
 	}
 	w.settled = true
-	if w.at == 0 {
-		w.start = append(w.start, w.logp...)
-	}
+	w.keepStart(w.logp)
 	return nil
+}
+
+// keepStart keeps the first log densities that are met.
+func (w *share) keepStart(logp []float64) {
+	if len(w.start) == 0 {
+		w.start = append(w.start, logp...)
+	}
 }
 
 func (w *share) evaluate(ctx context.Context, x []float32, logp []float64, grad []float32) error {
@@ -135,9 +140,7 @@ func (w *share) walk(ctx context.Context, density Walker, n int) error {
 			return err
 		}
 	}
-	if w.at == 0 {
-		w.start = append(w.start, w.walked[:chains]...)
-	}
+	w.keepStart(w.walked[:chains])
 	copy(w.logp, w.walked[(n-1)*chains:])
 	w.at, w.settled = w.at+n, false
 	if !finite(w.X) {
