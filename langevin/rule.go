@@ -12,7 +12,7 @@ type keys[I, F, B, S any] struct {
 	Steps        I         `yaml:"steps" json:"steps" min:"1" doc:"Updates of a chain. The paper trains with 20."`
 	StepSize     F         `yaml:"step_size" json:"step_size" min:"0" doc:"Factor in front of the gradient (alpha/2). The paper: 1."`
 	NoiseStd     F         `yaml:"noise_std" json:"noise_std" min:"0" doc:"Standard deviation of the noise of an update, where temperature is 0. The paper: 0.01."`
-	Temperature  F         `yaml:"temperature" json:"temperature" min:"0" doc:"Above 0: the noise is that of Langevin dynamics at this temperature, sqrt(2 step_size temperature), in place of noise_std; chains then draw from p(x)^(1/temperature). 0: noise_std holds. noise_std 0.01 at step_size 1 is a temperature of 5e-5."`
+	Temperature  F         `yaml:"temperature" json:"temperature" min:"0" doc:"Above 0: the noise is that of Langevin dynamics at this temperature, sqrt(2 step_size temperature), in place of noise_std; chains then draw from p(x)^(1/temperature). 0, as where nothing is said: noise_std holds. noise_std 0.01 at step_size 1 is a temperature of 5e-5."`
 	GradClip     F         `yaml:"grad_clip" json:"grad_clip" min:"0" doc:"Bound on each element of the input gradient; 0: none. The paper: 0. Too large, chains jump over the model's modes; too small, they do not reach them."`
 	Clamp        B         `yaml:"clamp" json:"clamp" doc:"Keep chains inside range. The paper: false."`
 	Range        []float64 `yaml:"range" json:"range" doc:"Range in model space, [low, high], of clamping and of chains that start from uniform noise."`
@@ -21,7 +21,7 @@ type keys[I, F, B, S any] struct {
 	DecayPower   F         `yaml:"decay_power" json:"decay_power" min:"0" doc:"Exponent of the polynomial schedule; Welling and Teh want it in (0.5, 1]."`
 	DecayTo      F         `yaml:"decay_to" json:"decay_to" above:"0" max:"1" doc:"Factor that the geometric schedule ends with."`
 	Correct      S         `yaml:"correct" json:"correct" enum:"none|mala" doc:"mala: each update is a proposal that is accepted or refused so that chains draw from the density itself (the Metropolis-adjusted Langevin algorithm, Roberts and Tweedie 1996). It needs temperature above 0; with clamp, proposals that leave the range are refused."`
-	StepsPerCall I         `yaml:"steps_per_call" json:"steps_per_call" min:"0" doc:"Updates that one call of the model makes, with the chains on the device in between. 0: one on the CPU; on accelerators as many as there are."`
+	StepsPerCall I         `yaml:"steps_per_call" json:"steps_per_call" min:"0" doc:"Updates that one call of the model makes, with the chains on the device in between. 0, as where nothing is said: one on the CPU, up to 20 on accelerators."`
 }
 
 // Rule says how chains move. The update of x is
