@@ -2,7 +2,6 @@ package langevin
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/jempipe/jempipe/internal/keyed"
@@ -93,12 +92,20 @@ func (w *share) evaluate(ctx context.Context, x []float32, logp []float64, grad 
 	if err := w.density.Gradient(ctx, x, w.Classes, logp, grad); err != nil {
 		return err
 	}
-	if err := w.inspect(logp, w.at); err != nil || finite(grad) {
+	if err := w.inspect(logp, w.at); err != nil {
 		return err
 	}
-	for i, g := range grad {
-		if v := float64(g); math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("langevin: gradient of chain %d is %v at step %d: the model has diverged", w.first+i/w.s.dim, g, w.at)
+	return w.inspectElements("gradient", grad)
+}
+
+// inspectElements looks for an element [n*D] that is not finite.
+func (w *share) inspectElements(what string, x []float32) error {
+	if finite(x) {
+		return nil
+	}
+	for i := range x {
+		if v := float64(x[i]); math.IsNaN(v) || math.IsInf(v, 0) {
+			return &NonFinite{What: what, Chain: w.first + i/w.s.dim, Step: w.at, Value: v}
 		}
 	}
 	return nil
@@ -108,7 +115,7 @@ func (w *share) evaluate(ctx context.Context, x []float32, logp []float64, grad 
 func (w *share) inspect(logp []float64, step int) error {
 	for r, f := range logp {
 		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("langevin: log density of chain %d is %v at step %d: the model has diverged", w.first+r, f, step)
+			return &NonFinite{What: "log density", Chain: w.first + r, Step: step, Value: f}
 		}
 		w.maxAbs = max(w.maxAbs, math.Abs(f))
 	}
@@ -143,10 +150,7 @@ func (w *share) walk(ctx context.Context, density Walker, n int) error {
 	w.keepStart(w.walked[:chains])
 	copy(w.logp, w.walked[(n-1)*chains:])
 	w.at, w.settled = w.at+n, false
-	if !finite(w.X) {
-		return fmt.Errorf("langevin: a state of chains %d to %d is not finite at step %d: the model has diverged", w.first, w.first+chains-1, w.at)
-	}
-	return nil
+	return w.inspectElements("state", w.X)
 }
 
 // drawNoise draws the standard noise of the next update.

@@ -20,8 +20,8 @@ type exported struct {
 	build func(model.Arch, model.Params, lower.Options) (*onnxpb.ModelProto, error)
 }
 
-// exports lists the graphs that are written of a model. A plain classifier has no trained p(x), so that chains of p(x|y)
-// lead nowhere.
+// exports lists the graphs that are written of a model. Where p(x) or p(y|x) was not trained chains of p(x|y) lead
+// nowhere.
 func exports(b bundle) []exported {
 	walk := func(target bool) func(model.Arch, model.Params, lower.Options) (*onnxpb.ModelProto, error) {
 		return func(a model.Arch, p model.Params, o lower.Options) (*onnxpb.ModelProto, error) {
@@ -29,7 +29,7 @@ func exports(b bundle) []exported {
 		}
 	}
 	list := []exported{{classifierFile, lower.Classifier}, {scoreFile, lower.Score}, {langevinFile, walk(false)}}
-	if b.Objective != "classifier" {
+	if b.Objective == "jem" || b.Objective == "conditional" {
 		list = append(list, exported{langevinClassFile, walk(true)})
 	}
 	return list

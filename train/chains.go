@@ -24,7 +24,7 @@ func newBuffer(cfg Config, data Data, seed uint64) (*langevin.Buffer, error) {
 	if s.Persistent {
 		b.Size = s.BufferSize
 	}
-	if cfg.sliced() {
+	if cfg.Conditional() {
 		b.Classes = data.Classes
 	}
 	if s.Start == langevin.StartClassGaussian {
