@@ -46,6 +46,7 @@ func (t *Train) Lint(lc *pipeline.LintContext) {
 	for _, p := range t.Config.Lint(0) {
 		lc.Problem(p.Key, "%s", p.Message)
 	}
+	t.Network.lint(lc)
 	if (t.Preprocess.Mean == nil) != (t.Preprocess.Std == nil) {
 		lc.Problem("preprocess", "mean and std go together: give both, or neither to scale the data set's range to [-1,1]")
 	}
@@ -112,7 +113,7 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 		return trainJob{}, err
 	}
 	seed := stageSeed(rc)
-	params, err := arch.Init(func(i int) *rand.Rand { return keyed.New(seed, "train init").At(uint64(i), 0).Rand })
+	params, err := arch.InitWith(t.Network.initializer(), func(i int) *rand.Rand { return keyed.New(seed, "train init").At(uint64(i), 0).Rand })
 	if err == nil && t.Init != "" {
 		err = t.loadInit(rc.File(t.Init), params)
 	}

@@ -19,7 +19,7 @@ import (
 
 // fit runs the training loop, with ONNX Runtime for the chains. scratch holds its checkpoints and pictures.
 func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, scratch string) (train.Result, error) {
-	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards)
+	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards, t.BatchSize)
 	if err != nil {
 		return train.Result{}, err
 	}
