@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/jempipe/jempipe/datasets"
+	"github.com/jempipe/jempipe/internal/augment"
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/model"
@@ -20,7 +21,7 @@ import (
 // TrainKind trains a joint energy-based model, or the same network as a plain classifier.
 func TrainKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "train", Version: 2,
+		Name: "train", Version: 3,
 		Summary: "Trains a network on a data set: as a joint energy-based model, or as a plain classifier. Writes models/weights.safetensors, models/buffer.safetensors (the replay buffer), tables/training.parquet and samples/ with pictures of the chains. A run that was stopped goes on from its last checkpoint.",
 		New: func() pipeline.Stage {
 			return &Train{Network: defaultNetwork(), Preprocess: Preprocess{Scale: 1, Layout: "auto"}, MemoryMB: 4096, InitLayout: "jempipe", Config: train.Default()}
@@ -126,7 +127,7 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 	}
 	job := trainJob{seed: seed,
 		bundle: bundle{Arch: arch, Params: params, Preprocess: pre, Classes: info.Classes, Lo: info.Lo, Hi: info.Hi, Objective: t.Objective, Sampler: t.Sampler},
-		data:   train.Data{Dim: arch.Size(), Classes: arch.Classes}}
+		data:   train.Data{Dim: arch.Size(), Shape: arch.Input, Classes: arch.Classes}}
 	job.data.X, job.data.Labels = sp.model(rows.X), labelsOf(rows)
 	if t.Validate != "" {
 		valid, vinfo, err := t.read(ctx, rc, t.Validate)
@@ -170,6 +171,14 @@ func (t *Train) design(stage string, info datasets.Info) (lower.Preprocess, mode
 	}
 	if err := pre.Check(arch.Input); err != nil {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+".preprocess", "%v", err)
+	}
+	if err := t.Sampler.Augment.Check(arch.Input); err != nil && t.Generative() {
+		return pre, arch, fault.New(fault.Config, "stages."+stage+".sampler.augment", "%v", err)
+	}
+	for key, a := range map[string]augment.Config{"augment": t.Augment, "sampler.augment": t.Sampler.Augment} {
+		if err := a.Check(arch.Input); err != nil {
+			return pre, arch, fault.New(fault.Config, "stages."+stage+"."+key, "%v", err)
+		}
 	}
 	for _, p := range t.Config.Lint(arch.Classes) {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+"."+p.Key, "%s", p.Message)

@@ -32,7 +32,9 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 	if err != nil {
 		return train.Result{}, err
 	}
-	need := liveOptions{conditional: t.Conditional()}
+	cfg := t.Config
+	cfg.Sampler.StepsPerCall = stepsPerCall(rt, cfg.Sampler.Rule, true)
+	need := liveOptions{conditional: t.Conditional(), rule: cfg.Sampler.Rule}
 	if t.Generative() {
 		need.densities = t.Shards
 	}
@@ -61,7 +63,7 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 		rate := float64(done-first) / time.Since(started).Seconds()
 		rc.Progress(int64(done), int64(total), "%.1f steps/s, loss %.3f, gap %.3f, accuracy %.3f", rate, r.Loss, r.Gap(), r.Accuracy)
 	}
-	res, err := train.Run(ctx, t.Config, job.data, job.seed, deps)
+	res, err := train.Run(ctx, cfg, job.data, job.seed, deps)
 	if n := len(res.Records); n > 0 && first > 0 {
 		speed := float64(res.Records[n-1].Step-first) / time.Since(started).Seconds()
 		rc.Measure("steps_per_second", speed)
@@ -154,6 +156,7 @@ func trainingRows(records []train.Record) []outputs.Training {
 			FData: outputs.Defined(r.FData), FSamples: outputs.Defined(r.FSamples), Gap: outputs.Defined(r.Gap()), GradNorm: outputs.Defined(r.GradNorm),
 			Accuracy: outputs.Defined(r.Accuracy), ValidAccuracy: outputs.Defined(r.ValidAccuracy), ValidNLL: outputs.Defined(r.ValidNLL),
 			GapSign: outputs.Defined(r.GapSign), SamplesAtBounds: outputs.Defined(r.SamplesAtBounds), DataAtBounds: outputs.Defined(r.DataAtBounds),
+			EnergyDrop: outputs.Defined(r.EnergyDrop), RestartShare: outputs.Defined(r.Restarts), Acceptance: outputs.Defined(r.Acceptance),
 			SampleMean: outputs.Defined(r.SampleMean), DataMean: outputs.Defined(r.DataMean), ChainDisplacement: outputs.Defined(r.Displacement), MaxAbsF: outputs.Defined(r.MaxAbsF),
 		}
 	}
