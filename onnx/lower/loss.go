@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/jempipe/jempipe/model"
-	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
@@ -58,7 +57,7 @@ func (b *builder) addLossGradients(specs []model.Param) error {
 	for _, s := range specs {
 		names = append(names, s.Name)
 	}
-	grads, err := gradient.Gradient(m, of, names)
+	grads, err := b.options.differentiate()(m, of, names)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jempipe/jempipe/model"
+	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
@@ -37,6 +38,7 @@ const (
 type Options struct {
 	Preprocess     *Preprocess       // nil: the input is in model space, [N, arch.Input...]
 	ParamsAsInputs bool              // the parameters are graph inputs behind the others, in the order of Arch.Params
+	Refit          bool              // the graph is for package refit: its weights will change
 	Metadata       map[string]string // entries of metadata_props
 }
 
@@ -206,10 +208,18 @@ func AddEnergy(g *ir.Graph) error {
 
 // score adds the gradient of the sum of a log density over the rows, which is that of each row.
 func (b *builder) score(of string) error {
-	if err := AddGradient(b.g.Model, of, b.modelX, OutputScore, rows(b.arch.Input)...); err != nil {
+	if err := addGradient(b.g.Model, b.options.differentiate(), of, b.modelX, OutputScore, rows(b.arch.Input)...); err != nil {
 		return fmt.Errorf("model %s: %w", b.arch.Name, err)
 	}
 	return nil
+}
+
+// differentiate is the function that adds gradients.
+func (o Options) differentiate() differentiate {
+	if o.Refit {
+		return gradient.GradientForRefit
+	}
+	return gradient.Gradient
 }
 
 func (b *builder) output(name string, shape ...int) {

@@ -66,6 +66,7 @@ func (r *Model) open(rt *ort.Runtime, m *onnxpb.ModelProto, opt ort.SessionOptio
 		case err != nil:
 			return err
 		default:
+			stayBlocked(optimised, blockSize(optimised, parts))
 			return r.load(rt, optimised, parts, opt)
 		}
 	}

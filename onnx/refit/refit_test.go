@@ -70,7 +70,7 @@ func TestFollowsWeights(t *testing.T) {
 	for name, a := range map[string]model.Arch{"strided": strided, "plain": plain, "mlp": mlp} {
 		t.Run(name, func(t *testing.T) {
 			p := random(t, a, 1)
-			m, err := lower.Score(a, p, lower.Options{})
+			m, err := lower.Score(a, p, lower.Options{Refit: true})
 			must(t, err)
 			before := ir.Clone(m)
 			live, err := Open(rt, m, p, ort.SessionOptions{Threads: 1})

@@ -57,7 +57,7 @@ func New(rt *ort.Runtime, a model.Arch, p model.Params, rows, shards int) (*Engi
 }
 
 func (e *Engine) open(rt *ort.Runtime, p model.Params) error {
-	graph, err := lower.Loss(e.arch, p, lower.Options{})
+	graph, err := lower.Loss(e.arch, p, lower.Options{Refit: true})
 	if err != nil {
 		return err
 	}
