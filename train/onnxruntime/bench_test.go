@@ -36,7 +36,7 @@ func BenchmarkGradients(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/shards=%d", name, shards), func(b *testing.B) {
 				p := draw(b, a, 1)
 				e := engine(b, a, p, rows, shards)
-				other, err := gorgonia.New(a, p, rows, shards, gorgonia.DefaultSolver())
+				other, err := gorgonia.New(a, p, rows, shards)
 				must(b, err)
 				defer other.Close()
 				data := batch(a, rows, 1)

@@ -18,6 +18,8 @@ import (
 	"github.com/jempipe/jempipe/train"
 )
 
+var _ train.Engine = (*Engine)(nil)
+
 // Engine gives parameter gradients. It is for use by one goroutine at a time.
 type Engine struct {
 	arch   model.Arch
