@@ -191,7 +191,7 @@ func (t *Train) read(ctx context.Context, rc *pipeline.RunContext, ref pipeline.
 
 // fit runs the training loop with gorgonia for the parameters and ONNX Runtime for the chains.
 func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob) (train.Result, error) {
-	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards)
+	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards, t.BatchSize)
 	if err != nil {
 		return train.Result{}, err
 	}

@@ -24,8 +24,8 @@ func GradientOf(param string) string { return param + ".grad" }
 //	loss = sum_r alpha_r lse_r + beta_r lse_r^2 + sum_k gamma_rk z_rk,   lse_r = log sum_k exp z_rk
 //
 // with respect to every parameter that is trained, where z are the logits: inputs x [N, ...], alpha [N, 1], beta [N, 1], gamma
-// [N, K]; outputs logits [N, K] and, for each of these parameters, GradientOf(name) in its shape, in the order of
-// Arch.Params. All terms of the JEM objective are such sums, see package train.
+// [N, K]; outputs logits [N, K], those of Options.BatchGroup and, for each of these parameters, GradientOf(name) in its
+// shape, in the order of Arch.Params. All terms of the JEM objective are such sums, see package train.
 func Loss(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
 	b, err := newBuilder(a, p, o, extra{InputAlpha, []int{1}}, extra{InputBeta, []int{1}}, extra{InputGamma, []int{a.Classes}})
 	if err != nil {
@@ -35,7 +35,9 @@ func Loss(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
 	if err != nil {
 		return nil, err
 	}
+	specs = slices.DeleteFunc(specs, func(s model.Param) bool { return s.State })
 	b.output(OutputLogits, a.Classes)
+	b.statistics()
 	if err := b.addLossGradients(specs); err != nil {
 		return nil, fmt.Errorf("model %s: %w", a.Name, err)
 	}

@@ -40,6 +40,10 @@ type Options struct {
 	ParamsAsInputs bool              // the parameters are graph inputs behind the others, in the order of Arch.Params
 	Refit          bool              // the graph is for package refit: its weights will change
 	Metadata       map[string]string // entries of metadata_props
+	// BatchGroup is the number of rows that share the statistics of a batch normalisation, for training: N must be a
+	// multiple, running statistics are no parameters of the graph, and those of BatchStatistics are further outputs. 0:
+	// batch normalisations use running statistics. Without batch normalisation it has no effect.
+	BatchGroup int
 }
 
 // Classifier is the graph of the network: input x [N, ...], outputs logits [N, K], energy [N] = -logsumexp(logits), and,
@@ -61,6 +65,7 @@ func Classifier(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, er
 		}
 		b.output(OutputFeatures, b.featureWidth)
 	}
+	b.statistics()
 	return b.finish()
 }
 
@@ -76,6 +81,7 @@ func Score(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) 
 	}
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputEnergy)
+	b.statistics()
 	if err := b.score(LogSumExp); err != nil {
 		return nil, err
 	}
@@ -94,6 +100,7 @@ func ClassScore(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, er
 	}
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputLogDensity)
+	b.statistics()
 	if err := b.score(OutputLogDensity); err != nil {
 		return nil, err
 	}
@@ -126,6 +133,7 @@ type builder struct {
 	modelX       string // the network's input in model space
 	features     string // the input of the last dense layer
 	featureWidth int
+	stats        []Statistics // outputs for batch normalisations, in layer order
 }
 
 // extra is a graph input behind x, [N, shape...].
@@ -150,6 +158,9 @@ func newBuilder(a model.Arch, p model.Params, o Options, more ...extra) (*builde
 	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, LogSumExp} {
 		g.Unique(name) // so that no layer takes it
 	}
+	if b.stats, err = b.reserveStatistics(); err != nil {
+		return nil, err
+	}
 	b.modelX = InputX
 	if p := o.Preprocess; p != nil {
 		if b.modelX, err = p.Add(g, InputX, a.Input, ModelX); err != nil {
@@ -158,6 +169,9 @@ func newBuilder(a model.Arch, p model.Params, o Options, more ...extra) (*builde
 	}
 	return b, b.layers()
 }
+
+// omitted says that a parameter has no place in the graph.
+func (b *builder) omitted(s model.Param) bool { return s.State && b.options.BatchGroup > 0 }
 
 // inputs adds x, what comes behind it, and the parameters.
 func (b *builder) inputs(specs []model.Param, p model.Params, more []extra) error {
@@ -175,6 +189,9 @@ func (b *builder) inputs(specs []model.Param, p model.Params, more []extra) erro
 	}
 	if b.options.ParamsAsInputs {
 		for _, s := range specs {
+			if b.omitted(s) {
+				continue
+			}
 			if err := b.g.Input(s.Name, ir.Float32, ir.FixedDims(sizes(s.Shape)...)...); err != nil {
 				return err
 			}
@@ -184,7 +201,10 @@ func (b *builder) inputs(specs []model.Param, p model.Params, more []extra) erro
 	if err := p.Check(b.arch); err != nil {
 		return err
 	}
-	for _, t := range p {
+	for i, t := range p {
+		if b.omitted(specs[i]) {
+			continue
+		}
 		if err := b.g.Initializer(ir.Float32Tensor(t.Name, sizes(t.Shape), t.Data)); err != nil {
 			return err
 		}

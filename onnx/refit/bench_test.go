@@ -16,10 +16,10 @@ import (
 // chainNetworks are the networks of the speed targets: the convnet of the recipe for 28x28, and one of leaky ReLU.
 func chainNetworks(b *testing.B) map[string]model.Arch {
 	b.Helper()
-	recipe, err := model.Convnet([]int{1, 28, 28}, 10, []int{16, 32, 64, 64}, []int{5, 3, 3, 3}, []int{2}, []int{64}, model.SiLU)
+	recipe, err := model.Convnet([]int{1, 28, 28}, 10, []int{16, 32, 64, 64}, []int{5, 3, 3, 3}, []int{2}, []int{64}, model.Style{Act: model.SiLU})
 	must(b, err)
 	recipe.Layers[0].Pad = 4
-	leaky, err := model.Convnet([]int{1, 28, 28}, 10, []int{32, 64}, []int{3}, []int{2}, []int{128}, model.LeakyReLU)
+	leaky, err := model.Convnet([]int{1, 28, 28}, 10, []int{32, 64}, []int{3}, []int{2}, []int{128}, model.Style{Act: model.LeakyReLU})
 	must(b, err)
 	return map[string]model.Arch{"a-recipe": recipe, "b-leaky": leaky}
 }

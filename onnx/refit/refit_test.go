@@ -40,6 +40,12 @@ func random(t testing.TB, a model.Arch, seed uint64) model.Params {
 	t.Helper()
 	p, err := a.Init(func(i int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(i))) })
 	must(t, err)
+	rng := rand.New(rand.NewPCG(seed, 99))
+	for _, x := range p { // normalisations begin as the identity
+		for j := range x.Data {
+			x.Data[j] += 0.1 * rng.Float32()
+		}
+	}
 	return p
 }
 
@@ -61,13 +67,19 @@ func outputs(t testing.TB, s *ort.Session, x *ort.Tensor, names []string, weight
 // TestFollowsWeights changes weights under a refitted model and compares it with a session that has the new ones built in.
 func TestFollowsWeights(t *testing.T) {
 	rt := runtimeOrSkip(t)
-	strided, err := model.Convnet([]int{1, 14, 14}, 10, []int{16, 32, 64}, []int{3}, []int{2}, []int{24}, model.SiLU)
+	strided, err := model.Convnet([]int{1, 14, 14}, 10, []int{16, 32, 64}, []int{3}, []int{2}, []int{24}, model.Style{Act: model.SiLU})
 	must(t, err)
-	plain, err := model.Convnet([]int{3, 9, 7}, 4, []int{8, 16, 5}, []int{3}, []int{1}, nil, model.LeakyReLU)
+	plain, err := model.Convnet([]int{3, 9, 7}, 4, []int{8, 16, 5}, []int{3}, []int{1}, nil, model.Style{Act: model.LeakyReLU})
 	must(t, err)
-	mlp, err := model.MLP([]int{20}, 5, []int{32, 16}, model.Tanh)
+	mlp, err := model.MLP([]int{20}, 5, []int{32, 16}, model.Style{Act: model.Tanh})
 	must(t, err)
-	for name, a := range map[string]model.Arch{"strided": strided, "plain": plain, "mlp": mlp} {
+	networks := map[string]model.Arch{"strided": strided, "plain": plain, "mlp": mlp}
+	for _, norm := range append(model.Norms, model.NoNorm) {
+		wide, err := model.WideResNet([]int{3, 8, 8}, 5, 10, 2, model.Style{Act: model.LeakyReLU, Norm: norm, Groups: 4})
+		must(t, err)
+		networks["wide_resnet "+string(norm)] = wide
+	}
+	for name, a := range networks {
 		t.Run(name, func(t *testing.T) {
 			p := random(t, a, 1)
 			m, err := lower.Score(a, p, lower.Options{Refit: true})

@@ -18,10 +18,10 @@ import (
 // speedNetworks are the networks of the speed targets: the convnet of the recipe for 28x28, and one of leaky ReLU.
 func speedNetworks(b testing.TB) map[string]model.Arch {
 	b.Helper()
-	recipe, err := model.Convnet([]int{1, 28, 28}, 10, []int{16, 32, 64, 64}, []int{5, 3, 3, 3}, []int{2}, []int{64}, model.SiLU)
+	recipe, err := model.Convnet([]int{1, 28, 28}, 10, []int{16, 32, 64, 64}, []int{5, 3, 3, 3}, []int{2}, []int{64}, model.Style{Act: model.SiLU})
 	must(b, err)
 	recipe.Layers[0].Pad = 4
-	leaky, err := model.Convnet([]int{1, 28, 28}, 10, []int{32, 64}, []int{3}, []int{2}, []int{128}, model.LeakyReLU)
+	leaky, err := model.Convnet([]int{1, 28, 28}, 10, []int{32, 64}, []int{3}, []int{2}, []int{128}, model.Style{Act: model.LeakyReLU})
 	must(b, err)
 	return map[string]model.Arch{"a-recipe": recipe, "b-leaky": leaky}
 }
@@ -35,8 +35,8 @@ func BenchmarkGradients(b *testing.B) {
 		for _, shards := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%s/shards=%d", name, shards), func(b *testing.B) {
 				p := draw(b, a, 1)
-				e := engine(b, a, p, rows, shards)
-				other, err := gorgonia.New(a, p, rows, shards)
+				e := engine(b, a, p, rows, shards, 1)
+				other, err := gorgonia.New(a, p, rows, shards, 1)
 				must(b, err)
 				defer other.Close()
 				data := batch(a, rows, 1)
@@ -92,7 +92,7 @@ func plainGradients(b *testing.B, rt *ort.Runtime, a model.Arch, p model.Params,
 	}
 	parts := make([]*shard, shards)
 	for i := range parts {
-		parts[i], err = newShard(a, rows/shards, p, weights)
+		parts[i], err = (&Engine{arch: a, grads: p, group: 1}).newShard(rows/shards, weights)
 		must(b, err)
 		b.Cleanup(parts[i].close)
 	}

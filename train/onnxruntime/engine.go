@@ -6,7 +6,6 @@
 package onnxruntime
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -25,6 +24,8 @@ type Engine struct {
 	arch   model.Arch
 	grads  model.Params // of the trained parameters, in the order of Arch.Params
 	rows   int
+	group  int         // rows that share batch statistics, 1 where no layer takes any
+	norms  []batchNorm // batch normalisations, in layer order
 	net    *refit.Model
 	call   *ort.Call
 	shards []*shard
@@ -32,24 +33,34 @@ type Engine struct {
 	closed bool
 }
 
-// New makes an engine for batches of up to rows rows. It reads the values of p at each call of Gradients and never
-// writes them. The rows are split as evenly as possible over the shards, each of which runs on a goroutine; more shards than
-// rows count as one a row. The last bits of a gradient depend on rows and shards, so both belong to the configuration
-// and not to the machine.
-func New(rt *ort.Runtime, a model.Arch, p model.Params, rows, shards int) (*Engine, error) {
+// New makes an engine for batches of up to rows rows. It shares the values of p: a caller who changes them between
+// calls changes the model. The rows are split as evenly as possible over the shards, each of which runs on a goroutine;
+// more shards than rows count as one a row. The last bits of a gradient depend on rows and shards, so both belong to the
+// configuration and not to the machine.
+//
+// A network with batch normalisation takes statistics over every group of rows by itself, which must divide rows; shards
+// are cut between groups. Gradients moves the running statistics in p, in the order of the groups. Without batch
+// normalisation group has no meaning.
+func New(rt *ort.Runtime, a model.Arch, p model.Params, rows, shards, group int) (*Engine, error) {
 	if rows < 1 || shards < 1 {
 		return nil, fmt.Errorf("model %s: %d rows in %d shards, want at least 1 of each", a.Name, rows, shards)
 	}
-	if len(p) == 0 {
-		return nil, fmt.Errorf("model %s has no parameters to train", a.Name)
+	if err := p.Check(a); err != nil {
+		return nil, err
 	}
-	shards = min(shards, rows)
-	e := &Engine{arch: a, rows: rows, logits: make([]float32, rows*a.Classes)}
+	if !a.BatchNorms() {
+		group = 1
+	} else if group < 1 || rows%group != 0 {
+		return nil, fmt.Errorf("model %s: batch normalisation over groups of %d rows, want a divisor of the %d rows of a batch", a.Name, group, rows)
+	}
+	groups := rows / group
+	shards = min(shards, groups)
+	e := &Engine{arch: a, rows: rows, group: group, logits: make([]float32, rows*a.Classes)}
 	if err := e.open(rt, p); err != nil {
 		return nil, errors.Join(fmt.Errorf("model %s: %w", a.Name, err), e.Close())
 	}
 	for i := range shards {
-		s, err := newShard(a, (rows+shards-1-i)/shards, e.grads, e.net.Tensors())
+		s, err := e.newShard((groups+shards-1-i)/shards*group, e.net.Tensors())
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("model %s: %w", a.Name, err), e.Close())
 		}
@@ -59,7 +70,14 @@ func New(rt *ort.Runtime, a model.Arch, p model.Params, rows, shards int) (*Engi
 }
 
 func (e *Engine) open(rt *ort.Runtime, p model.Params) error {
-	graph, err := lower.Loss(e.arch, p, lower.Options{Refit: true})
+	options := lower.Options{Refit: true}
+	if e.arch.BatchNorms() {
+		options.BatchGroup = e.group
+	}
+	if err := e.gradientsOf(p); err != nil {
+		return err
+	}
+	graph, err := lower.Loss(e.arch, p, options)
 	if err != nil {
 		return err
 	}
@@ -67,22 +85,49 @@ func (e *Engine) open(rt *ort.Runtime, p model.Params) error {
 	if err != nil {
 		return err
 	}
-	e.grads = p.Clone()
 	outputs := []string{lower.OutputLogits}
 	for _, g := range e.grads {
-		clear(g.Data)
 		outputs = append(outputs, lower.GradientOf(g.Name))
+	}
+	if options.BatchGroup > 0 {
+		stats, err := lower.BatchStatistics(e.arch, e.group)
+		if err != nil {
+			return err
+		}
+		for _, s := range stats {
+			e.norms = append(e.norms, newBatchNorm(s, p))
+			outputs = append(outputs, s.Mean, s.Variance)
+		}
 	}
 	e.call, err = e.net.Session().Bind(append([]string{lower.InputX, lower.InputAlpha, lower.InputBeta, lower.InputGamma}, e.net.Names()...), outputs)
 	return err
 }
 
+// gradientsOf makes the gradients of the trained parameters, all zero.
+func (e *Engine) gradientsOf(p model.Params) error {
+	specs, err := e.arch.Params()
+	if err != nil {
+		return err
+	}
+	for i, s := range specs {
+		if !s.State {
+			e.grads = append(e.grads, p[i:i+1].Clone()...)
+		}
+	}
+	for _, g := range e.grads {
+		clear(g.Data)
+	}
+	if len(e.grads) == 0 {
+		return errors.New("it has no parameters to train")
+	}
+	return nil
+}
+
 // Plain says why the weights of the graph are not in the layout that is fastest; empty where they are.
 func (e *Engine) Plain() string { return e.net.Plain() }
 
-// Gradients runs forward and backward pass over a batch of 1 to rows rows with the present parameters; fewer than rows
-// are filled up with rows of weight zero. It adds the gradients to Grads and gives the logits, [N,K], valid until the
-// next call. Values that are not finite are no error. After an error Grads is as before.
+// Gradients implements train.Engine for batches of 1 to rows rows; fewer than rows are filled up with rows of weight
+// zero. With batch normalisation they must be whole groups. After an error Grads is as before.
 func (e *Engine) Gradients(b train.Batch) (logits []float32, err error) {
 	if e.closed {
 		return nil, fmt.Errorf("model %s: the engine is closed", e.arch.Name)
@@ -91,6 +136,9 @@ func (e *Engine) Gradients(b train.Batch) (logits []float32, err error) {
 	n, err := b.Check(e.rows, size, k)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", e.arch.Name, err)
+	}
+	if n%e.group != 0 {
+		return nil, fmt.Errorf("model %s: batch of %d rows, want whole groups of %d for batch normalisation", e.arch.Name, n, e.group)
 	}
 	e.net.Update()
 	errs := make([]error, len(e.shards))
@@ -106,6 +154,7 @@ func (e *Engine) Gradients(b train.Batch) (logits []float32, err error) {
 		return nil, fmt.Errorf("model %s: %w", e.arch.Name, err)
 	}
 	e.collect()
+	e.updateNorms(n)
 	return e.logits[:n*k], nil
 }
 
@@ -137,66 +186,4 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	return e.net.Close()
-}
-
-// shard is the tensors of a part of the rows.
-type shard struct {
-	rows    int
-	in, out []*ort.Tensor // x, alpha, beta, gamma and the weights; logits and the gradients
-}
-
-// own is the number of inputs of a shard that are not shared weights.
-const own = 4
-
-func newShard(a model.Arch, rows int, grads model.Params, weights []*ort.Tensor) (s *shard, err error) {
-	s = &shard{rows: rows}
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
-	add := func(list *[]*ort.Tensor, shape ...int) error {
-		sizes := make([]int64, len(shape))
-		for i, d := range shape {
-			sizes[i] = int64(d)
-		}
-		t, err := ort.Float32(sizes, nil)
-		if err == nil {
-			*list = append(*list, t)
-		}
-		return err
-	}
-	for _, shape := range [own][]int{append([]int{rows}, a.Input...), {rows, 1}, {rows, 1}, {rows, a.Classes}} {
-		if err := add(&s.in, shape...); err != nil {
-			return nil, err
-		}
-	}
-	s.in = append(s.in, weights...)
-	if err := add(&s.out, rows, a.Classes); err != nil {
-		return nil, err
-	}
-	for _, g := range grads {
-		if err := add(&s.out, g.Shape...); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-// run computes a batch of at most the shard's rows.
-func (s *shard) run(call *ort.Call, b train.Batch) error {
-	for i, from := range [own][]float32{b.X, b.Alpha, b.Beta, b.Gamma} {
-		to := s.in[i].Data()
-		clear(to[copy(to, from):])
-	}
-	return call.Run(context.Background(), s.in, s.out)
-}
-
-func (s *shard) close() {
-	for _, t := range s.in[:min(own, len(s.in))] {
-		t.Close()
-	}
-	for _, t := range s.out {
-		t.Close()
-	}
 }

@@ -33,11 +33,11 @@ func heap() int64 {
 // TestMemoryStaysFlat makes 10,000 gradients with weights that change, of full and of short batches.
 func TestMemoryStaysFlat(t *testing.T) {
 	rt := runtimeOrSkip(t)
-	a, err := model.Convnet([]int{1, 8, 8}, 3, []int{8}, []int{3}, []int{2}, []int{8}, model.SiLU)
+	a, err := model.Convnet([]int{1, 8, 8}, 3, []int{8}, []int{3}, []int{2}, []int{8}, model.Style{Act: model.SiLU})
 	must(t, err)
 	live, goroutines := ort.Live(), goruntime.NumGoroutine()
 	p := draw(t, a, 1)
-	e, err := New(rt, a, p, 8, 2)
+	e, err := New(rt, a, p, 8, 2, 1)
 	must(t, err)
 	full, short := batch(a, 8, 1), batch(a, 3, 2)
 	steps := func(n int) {
