@@ -13,7 +13,7 @@ import (
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
 
-// chainNetworks are the networks of the speed targets: the convnet of the recipe for 28x28, and one of leaky ReLU.
+// chainNetworks are the networks of the speed targets: the convnet of the recipe for 28x28, one of leaky ReLU, and WRN-10-2 for 32x32.
 func chainNetworks(b *testing.B) map[string]model.Arch {
 	b.Helper()
 	recipe, err := model.Convnet([]int{1, 28, 28}, 10, []int{16, 32, 64, 64}, []int{5, 3, 3, 3}, []int{2}, []int{64}, model.Style{Act: model.SiLU})
@@ -21,7 +21,9 @@ func chainNetworks(b *testing.B) map[string]model.Arch {
 	recipe.Layers[0].Pad = 4
 	leaky, err := model.Convnet([]int{1, 28, 28}, 10, []int{32, 64}, []int{3}, []int{2}, []int{128}, model.Style{Act: model.LeakyReLU})
 	must(b, err)
-	return map[string]model.Arch{"a-recipe": recipe, "b-leaky": leaky}
+	wide, err := model.WideResNet([]int{3, 32, 32}, 10, 10, 2, model.Style{Act: model.LeakyReLU})
+	must(b, err)
+	return map[string]model.Arch{"a-recipe": recipe, "b-leaky": leaky, "c-wide": wide}
 }
 
 // pass is one way to compute the scores of 64 rows with weights that change.
