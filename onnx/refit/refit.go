@@ -57,6 +57,9 @@ func (r *Model) open(rt *ort.Runtime, m *onnxpb.ModelProto, opt ort.SessionOptio
 	if provider := rt.Info().Provider; provider != "cpu" {
 		r.plain = "the provider is " + provider
 	}
+	if slices.ContainsFunc(work.Graph.Node, func(n *onnxpb.NodeProto) bool { return len(ir.Subgraphs(n)) > 0 }) {
+		r.plain = "the graph has subgraphs, whose constants are not looked at"
+	}
 	if r.plain == "" && len(numbered) > 0 {
 		parts, optimised, err := trace(rt, work, r.params, numbered, opt)
 		var refused *untraceable
