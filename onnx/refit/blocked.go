@@ -149,13 +149,14 @@ func (r *rewriter) cancel(n *onnxpb.NodeProto) bool {
 	return true
 }
 
-var unary = []string{"Abs", "Clip", "Elu", "Exp", "HardSigmoid", "LeakyRelu", "Neg", "Relu", "Sigmoid", "Tanh"}
-var binary = []string{"Add", "Div", "Max", "Min", "Mul", "Sub"}
+// ofOne and ofTwo are the element-wise operators of one and two inputs that blocks do not matter to.
+var ofOne = []string{"Abs", "Clip", "Elu", "Exp", "HardSigmoid", "LeakyRelu", "Neg", "Relu", "Sigmoid", "Tanh"}
+var ofTwo = []string{"Add", "Div", "Max", "Min", "Mul", "Sub"}
 
 // elementwise moves an element-wise operator in front of the changes to the plain layout of its inputs. Other inputs
 // must be constants of one element.
 func (r *rewriter) elementwise(n *onnxpb.NodeProto) bool {
-	if !ir.IsStandard(n.GetDomain()) || !slices.Contains(unary, n.OpType) && !slices.Contains(binary, n.OpType) || len(n.Output) != 1 {
+	if !ir.IsStandard(n.GetDomain()) || !slices.Contains(ofOne, n.OpType) && !slices.Contains(ofTwo, n.OpType) || len(n.Output) != 1 {
 		return false
 	}
 	channels := int64(0)

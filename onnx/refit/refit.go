@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
@@ -49,6 +47,7 @@ func Open(rt *ort.Runtime, m *onnxpb.ModelProto, p model.Params, opt ort.Session
 		return nil, err
 	}
 	r.Update()
+	tidy(4 * p.Count())
 	return r, nil
 }
 
@@ -182,10 +181,10 @@ var moving = []string{"Concat", "Flatten", "Gather", "Identity", "Pad", "Reshape
 // contracting are the operators whose weights the library rearranges.
 var contracting = []string{"Conv", "ConvTranspose", "Gemm", "MatMul"}
 
-// prepare copies a model for tracing: parameters that are read by other operators become inputs. It gives the indices
+// prepare copies a model, with the tensors shared, for tracing: parameters that are read by other operators become inputs. It gives the indices
 // of those that stay constants.
 func prepare(m *onnxpb.ModelProto, p model.Params) (work *onnxpb.ModelProto, numbered []int) {
-	work = proto.Clone(m).(*onnxpb.ModelProto)
+	work = shallow(m)
 	free := map[string]bool{}
 	for i, t := range p {
 		has := slices.ContainsFunc(work.Graph.Initializer, func(c *onnxpb.TensorProto) bool { return c.GetName() == t.Name })

@@ -1,9 +1,10 @@
 package refit
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
-	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -30,89 +31,195 @@ type untraceable struct{ reason string }
 
 func (u *untraceable) Error() string { return u.reason }
 
+// numbers are the values that the weights have in the three optimisations, by the number of an element.
+var numbers = [...]func(at int) float32{
+	func(at int) float32 { return float32(firstNumber + at%digits) },
+	func(at int) float32 { return -float32(firstNumber + at/digits) },
+	func(at int) float32 { return 1 + float32(mix(uint64(at))>>41)/(1<<23) },
+}
+
+// mix is the SplitMix64 finaliser behind an increment (Steele, Lea and Flood 2014).
+func mix(z uint64) uint64 {
+	z = (z + 1) * 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
 // trace optimises a model and finds for each of its constants that came from the parameters listed in numbered how it is
 // put together. Each element of a parameter has a number, which two optimisations tell by its digits, one of them
 // negated: what does not change between them did not come from a weight. A third one, with random weights, is the
-// check.
+// check. The optimised models are as large as all weights several times over, so each is dropped as soon as it is read.
 func trace(rt *ort.Runtime, m *onnxpb.ModelProto, p model.Params, numbered []int, opt ort.SessionOptions) (map[string][]run, *onnxpb.ModelProto, error) {
 	opt.Without = append(opt.Without, arithmetic...)
-	rng := rand.New(rand.NewPCG(1, 0))
-	fillings := []func(at int) float32{
-		func(at int) float32 { return float32(firstNumber + at%digits) },
-		func(at int) float32 { return -float32(firstNumber + at/digits) },
-		func(int) float32 { return 1 + rng.Float32() },
+	first, err := optimise(rt, m, p, numbered, 0, opt)
+	if err != nil {
+		return nil, nil, err
 	}
-	var models [3]*onnxpb.ModelProto
-	var check model.Params
-	for k, number := range fillings {
-		filled := fill(m, p, numbered, number)
-		if k == 2 {
-			check = filled
-		}
-		var err error
-		if models[k], err = optimise(rt, m, opt); err != nil {
-			return nil, nil, err
-		}
-		if k > 0 && !sameGraph(models[0], models[k]) {
-			return nil, nil, &untraceable{"the graph that the library makes depends on the values of the weights"}
-		}
-	}
-	parts := map[string][]run{}
-	high, random := constants(models[1]), constants(models[2])
-	for _, t := range models[0].Graph.Initializer {
-		name := t.GetName()
-		if t.GetDataType() != ir.Float32 {
+	t := tracing{params: p, numbered: numbered, low: map[string][]float32{}, sources: map[string][]int32{}}
+	for _, c := range first.Graph.Initializer {
+		if c.GetDataType() != ir.Float32 {
 			continue
 		}
-		runs, err := decode(t, high[name], random[name], p, numbered, check)
+		if t.low[c.GetName()], err = ir.Float32s(c); err != nil {
+			return nil, nil, err
+		}
+	}
+	for k, read := range []func(*onnxpb.TensorProto, []float32) error{t.locate, t.check} {
+		next, err := optimise(rt, m, p, numbered, k+1, opt)
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(runs) > 0 {
-			parts[name] = runs
+		if !slices.Equal(content(first), content(next)) {
+			return nil, nil, &untraceable{"the graph that the library makes depends on the values of the weights"}
 		}
-	}
-	return parts, models[0], nil
-}
-
-// fill gives the constants of a model that are parameters new values, one for each number, and gives these values too.
-func fill(m *onnxpb.ModelProto, p model.Params, numbered []int, number func(at int) float32) model.Params {
-	out := make(model.Params, len(p))
-	at := 0
-	for _, i := range numbered {
-		data := make([]float32, len(p[i].Data))
-		for j := range data {
-			data[j] = number(at)
-			at++
-		}
-		out[i] = model.Tensor{Name: p[i].Name, Shape: p[i].Shape, Data: data}
-		for k, t := range m.Graph.Initializer {
-			if t.GetName() == p[i].Name {
-				m.Graph.Initializer[k] = ir.Float32Tensor(t.GetName(), t.GetDims(), data)
+		for _, c := range next.Graph.Initializer {
+			if c.GetDataType() != ir.Float32 {
+				continue
+			}
+			values, err := ir.Float32s(c)
+			if err != nil {
+				return nil, nil, err
+			}
+			if err := read(c, values); err != nil {
+				return nil, nil, err
 			}
 		}
 	}
-	return out
+	for _, c := range first.Graph.Initializer {
+		if t.parts[c.GetName()] != nil {
+			c.RawData, c.FloatData = nil, nil
+		}
+	}
+	return t.parts, first, nil
 }
 
-func optimise(rt *ort.Runtime, m *onnxpb.ModelProto, opt ort.SessionOptions) (*onnxpb.ModelProto, error) {
+// tracing is what is known of the constants of an optimised model between its readings.
+type tracing struct {
+	params   model.Params
+	numbered []int
+	low      map[string][]float32 // values in the first optimisation
+	sources  map[string][]int32   // number of each element, or -1 for 0, of the constants that came from weights
+	parts    map[string][]run
+}
+
+// locate finds the numbers of a constant's elements from its values in the second optimisation.
+func (t *tracing) locate(c *onnxpb.TensorProto, high []float32) error {
+	low := t.low[c.GetName()]
+	delete(t.low, c.GetName())
+	if slices.Equal(low, high) {
+		return nil
+	}
+	total := 0
+	for _, i := range t.numbered {
+		total += len(t.params[i].Data)
+	}
+	source := make([]int32, len(low))
+	for j := range low {
+		at := (-int(high[j])-firstNumber)*digits + int(low[j]) - firstNumber
+		switch {
+		case low[j] == 0 && high[j] == 0:
+			at = -1
+		case at < 0 || at >= total || numbers[0](at) != low[j] || numbers[1](at) != high[j]:
+			return computed(c)
+		}
+		source[j] = int32(at)
+	}
+	t.sources[c.GetName()] = source
+	return nil
+}
+
+// check compares a constant with what its sources are in the third optimisation, and lists its runs.
+func (t *tracing) check(c *onnxpb.TensorProto, random []float32) error {
+	source := t.sources[c.GetName()]
+	delete(t.sources, c.GetName())
+	if source == nil {
+		return nil
+	}
+	b := builder{}
+	k, before := 0, 0 // a parameter, and the elements of those in front of it
+	for j, at := range source {
+		if at < 0 && random[j] != 0 || at >= 0 && random[j] != numbers[2](int(at)) {
+			return computed(c)
+		}
+		if at < 0 {
+			continue
+		}
+		for int(at) < before {
+			k--
+			before -= len(t.params[t.numbered[k]].Data)
+		}
+		for int(at) >= before+len(t.params[t.numbered[k]].Data) {
+			before += len(t.params[t.numbered[k]].Data)
+			k++
+		}
+		b.add(j, t.numbered[k], int(at)-before)
+	}
+	if t.parts == nil {
+		t.parts = map[string][]run{}
+	}
+	t.parts[c.GetName()] = b.runs
+	return nil
+}
+
+func computed(t *onnxpb.TensorProto) error {
+	return &untraceable{"the library computes constant " + t.GetName() + " from weights when it loads the model"}
+}
+
+// optimise gives the optimised model for the weights of one of numbers.
+func optimise(rt *ort.Runtime, m *onnxpb.ModelProto, p model.Params, numbered []int, which int, opt ort.SessionOptions) (*onnxpb.ModelProto, error) {
+	m = shallow(m)
+	at := 0
+	for _, i := range numbered {
+		raw := make([]byte, 0, 4*len(p[i].Data))
+		for range p[i].Data {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(numbers[which](at)))
+			at++
+		}
+		for k, t := range m.Graph.Initializer {
+			if t.GetName() == p[i].Name {
+				m.Graph.Initializer[k] = &onnxpb.TensorProto{Name: t.GetName(), DataType: ir.Float32, Dims: t.GetDims(), RawData: raw}
+			}
+		}
+	}
 	data, err := ir.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
+	size := len(data)
+	m = nil
 	if data, err = rt.Optimize(data, opt); err != nil {
 		return nil, err
 	}
+	tidy(size)
 	return ir.Load(data)
 }
 
-// sameGraph says whether two optimised models differ in the values of their constants only, and in the order and the
-// names of nodes, which the library chooses by addresses in memory.
-func sameGraph(a, b *onnxpb.ModelProto) bool {
-	return slices.Equal(content(a), content(b))
+// tidy gives memory back that copies of a large model leave behind: by itself the collector would let as much again pile up.
+func tidy(size int) {
+	const large = 64 << 20
+	if size >= large {
+		debug.FreeOSMemory()
+	}
 }
 
-// content lists the nodes of a model, without their names, and the names and types of its constants.
+// shallow copies a model as far as the lists of its graph; what they hold is shared.
+func shallow(m *onnxpb.ModelProto) *onnxpb.ModelProto {
+	g := m.Graph
+	return &onnxpb.ModelProto{
+		IrVersion: m.IrVersion, OpsetImport: m.OpsetImport, ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion,
+		Domain: m.Domain, ModelVersion: m.ModelVersion, DocString: m.DocString, MetadataProps: m.MetadataProps, Functions: m.Functions,
+		Graph: &onnxpb.GraphProto{
+			Name: g.Name, DocString: g.DocString, Node: slices.Clone(g.Node), Initializer: slices.Clone(g.Initializer),
+			SparseInitializer: g.SparseInitializer, Input: slices.Clone(g.Input), Output: slices.Clone(g.Output),
+			ValueInfo: g.ValueInfo, QuantizationAnnotation: g.QuantizationAnnotation, MetadataProps: g.MetadataProps,
+		},
+	}
+}
+
+// content lists the nodes of a model, without their names, and the names and types of its constants, in an order of its
+// own: two optimised models with equal content differ in the values of their constants only, and in the order and names
+// of nodes, which the library chooses by addresses in memory.
 func content(m *onnxpb.ModelProto) []string {
 	var list []string
 	for _, n := range m.Graph.Node {
@@ -125,67 +232,4 @@ func content(m *onnxpb.ModelProto) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// constants are the float32 constants of a model by name.
-func constants(m *onnxpb.ModelProto) map[string]*onnxpb.TensorProto {
-	list := map[string]*onnxpb.TensorProto{}
-	for _, t := range m.Graph.Initializer {
-		if t.GetDataType() == ir.Float32 {
-			list[t.GetName()] = t
-		}
-	}
-	return list
-}
-
-// decode finds how a constant is put together from its values in three optimisations; no runs where it does not depend
-// on the weights.
-func decode(low, high, random *onnxpb.TensorProto, p model.Params, numbered []int, check model.Params) ([]run, error) {
-	var v [3][]float32
-	for i, t := range []*onnxpb.TensorProto{low, high, random} {
-		var err error
-		if v[i], err = ir.Float32s(t); err != nil {
-			return nil, err
-		}
-	}
-	ends := make([]int, len(numbered)) // numbers up to and with each parameter
-	total := 0
-	for k, i := range numbered {
-		total += len(p[i].Data)
-		ends[k] = total
-	}
-	b := builder{}
-	fixed, k := 0, 0
-	for j := range v[0] {
-		if v[0][j] == v[1][j] && v[1][j] == v[2][j] {
-			if v[0][j] != 0 {
-				fixed++
-			}
-			continue
-		}
-		at := (-int(v[1][j])-firstNumber)*digits + int(v[0][j]) - firstNumber
-		if float64(v[0][j]) != math.Trunc(float64(v[0][j])) || at < 0 || at >= total {
-			return nil, computed(low)
-		}
-		for at >= ends[k] {
-			k++
-		}
-		for k > 0 && at < ends[k-1] {
-			k--
-		}
-		i := numbered[k]
-		src := at - (ends[k] - len(p[i].Data))
-		if check[i].Data[src] != v[2][j] {
-			return nil, computed(low)
-		}
-		b.add(j, i, src)
-	}
-	if len(b.runs) > 0 && fixed > 0 {
-		return nil, computed(low)
-	}
-	return b.runs, nil
-}
-
-func computed(t *onnxpb.TensorProto) error {
-	return &untraceable{"the library computes constant " + t.GetName() + " from weights when it loads the model"}
 }
