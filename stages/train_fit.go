@@ -54,12 +54,16 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 		}
 	}
 	started, first := time.Now(), 0
+	valid := math.NaN() // accuracy of the last evaluation
 	deps.Progress = func(done, total int, r train.Record) {
 		if first == 0 {
 			first = done
 		}
-		rate := float64(done-first) / time.Since(started).Seconds()
-		rc.Progress(int64(done), int64(total), "%.1f steps/s, loss %.3f, gap %.3f, accuracy %.3f", rate, r.Loss, r.Gap(), r.Accuracy)
+		if !math.IsNaN(r.ValidAccuracy) {
+			valid = r.ValidAccuracy
+		}
+		rc.Steps(int64(done), int64(total), pipeline.Figure{Name: "gap", Value: r.Gap()}, pipeline.Figure{Name: "accuracy", Value: r.Accuracy},
+			pipeline.Figure{Name: "valid_accuracy", Value: valid}, pipeline.Figure{Name: "loss", Value: r.Loss})
 	}
 	res, err := train.Run(ctx, t.Config, job.data, job.seed, deps)
 	if n := len(res.Records); n > 0 && first > 0 {
