@@ -17,20 +17,20 @@ import (
 	"github.com/jempipe/jempipe/train/gorgonia"
 )
 
-// fit runs the training loop, with ONNX Runtime for the chains. scratch holds its checkpoints and pictures.
-func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, scratch string) (train.Result, error) {
+// fit runs the training loop, with ONNX Runtime for the chains, and gives table energies of the result. scratch holds its checkpoints and pictures.
+func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, scratch string) (train.Result, []outputs.Energy, error) {
 	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards)
 	if err != nil {
-		return train.Result{}, err
+		return train.Result{}, nil, err
 	}
 	defer engine.Close()
 	updater, err := gorgonia.NewUpdater(t.Optimizer.Solver(), job.bundle.Params, engine.Grads())
 	if err != nil {
-		return train.Result{}, err
+		return train.Result{}, nil, err
 	}
 	rt, err := rc.Runtime()
 	if err != nil {
-		return train.Result{}, err
+		return train.Result{}, nil, err
 	}
 	need := liveOptions{conditional: t.Conditional()}
 	if t.Generative() {
@@ -38,19 +38,19 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 	}
 	live, err := newLiveModel(rt, job.bundle, need)
 	if err != nil {
-		return train.Result{}, err
+		return train.Result{}, nil, err
 	}
 	defer live.Close()
 	predict, err := live.predictor(rt)
 	if err != nil {
-		return train.Result{}, err
+		return train.Result{}, nil, err
 	}
 	deps := train.Deps{Params: job.bundle.Params, Engine: engine, Updater: updater, Densities: live.densities, Predict: predict, Log: rc.Log,
 		Checkpoints: filepath.Join(scratch, "checkpoints")}
 	if shape := job.bundle.Arch.Input; len(shape) == 3 {
 		lo, hi := t.Sampler.Range[0], t.Sampler.Range[1]
 		deps.Pictures = func(step int, chains []float32, _ []int32) error {
-			return writeGrid(filepath.Join(scratch, samplesFolder, fmt.Sprintf("step-%06d.png", step)), chains, shape, lo, hi)
+			return writeGrid(filepath.Join(scratch, samplesFolder, fmt.Sprintf(pictureName, step)), chains, shape, lo, hi)
 		}
 	}
 	started, first := time.Now(), 0
@@ -71,7 +71,11 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 		rc.Measure("steps_per_second", speed)
 		rc.Log.Info("training ended", "steps", res.Records[n-1].Step, "steps_per_second", math.Round(speed*10)/10)
 	}
-	return res, err
+	if err != nil {
+		return res, nil, err
+	}
+	energies, err := job.energies(ctx, predict, res.Buffer)
+	return res, energies, err
 }
 
 // loadInit overwrites parameters with those of a safetensors file.
