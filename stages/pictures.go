@@ -12,6 +12,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/outputs/report"
@@ -99,8 +101,9 @@ func newestPicture(rc *pipeline.RunContext, ref pipeline.StageRef) (*report.Snap
 	}
 	var newest *report.Snapshot
 	for _, e := range entries {
-		var step int64
-		if n, _ := fmt.Sscanf(e.Name(), pictureName, &step); n == 1 && (newest == nil || step > newest.Step) {
+		number := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "step-"), ".png")
+		step, err := strconv.ParseInt(number, 10, 64)
+		if err == nil && e.Name() == fmt.Sprintf(pictureName, step) && (newest == nil || step > newest.Step) {
 			newest = &report.Snapshot{Step: step, Path: path.Join(string(ref), samplesFolder, e.Name())}
 		}
 	}
