@@ -29,7 +29,7 @@ func BenchmarkChain(b *testing.B) {
 		channels []int
 	}{{"8x8", 8, []int{32, 64}}, {"28x28", 28, []int{16, 32, 64, 64}}} {
 		b.Run(net.name, func(b *testing.B) {
-			arch, err := model.Convnet([]int{1, net.side, net.side}, 10, net.channels, []int{3}, []int{2}, []int{64}, model.SiLU)
+			arch, err := model.Convnet([]int{1, net.side, net.side}, 10, net.channels, []int{3}, []int{2}, []int{64}, model.Style{Act: model.SiLU})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/jempipe/jempipe/datasets"
+	"github.com/jempipe/jempipe/internal/augment"
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/model"
@@ -46,6 +47,7 @@ func (t *Train) Lint(lc *pipeline.LintContext) {
 	for _, p := range t.Config.Lint(0) {
 		lc.Problem(p.Key, "%s", p.Message)
 	}
+	t.Network.lint(lc)
 	if (t.Preprocess.Mean == nil) != (t.Preprocess.Std == nil) {
 		lc.Problem("preprocess", "mean and std go together: give both, or neither to scale the data set's range to [-1,1]")
 	}
@@ -112,7 +114,7 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 		return trainJob{}, err
 	}
 	seed := stageSeed(rc)
-	params, err := arch.Init(func(i int) *rand.Rand { return keyed.New(seed, "train init").At(uint64(i), 0).Rand })
+	params, err := arch.InitWith(t.Network.initializer(), func(i int) *rand.Rand { return keyed.New(seed, "train init").At(uint64(i), 0).Rand })
 	if err == nil && t.Init != "" {
 		err = t.loadInit(rc.File(t.Init), params)
 	}
@@ -172,6 +174,11 @@ func (t *Train) design(stage string, info datasets.Info) (lower.Preprocess, mode
 	}
 	if err := t.Sampler.Augment.Check(arch.Input); err != nil && t.Generative() {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+".sampler.augment", "%v", err)
+	}
+	for key, a := range map[string]augment.Config{"augment": t.Augment, "sampler.augment": t.Sampler.Augment} {
+		if err := a.Check(arch.Input); err != nil {
+			return pre, arch, fault.New(fault.Config, "stages."+stage+"."+key, "%v", err)
+		}
 	}
 	for _, p := range t.Config.Lint(arch.Classes) {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+"."+p.Key, "%s", p.Message)

@@ -19,7 +19,7 @@ import (
 
 // fit runs the training loop, with ONNX Runtime for the chains. scratch holds its checkpoints and pictures.
 func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, scratch string) (train.Result, error) {
-	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards)
+	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards, t.BatchSize)
 	if err != nil {
 		return train.Result{}, err
 	}
@@ -156,6 +156,7 @@ func trainingRows(records []train.Record) []outputs.Training {
 			FData: outputs.Defined(r.FData), FSamples: outputs.Defined(r.FSamples), Gap: outputs.Defined(r.Gap()), GradNorm: outputs.Defined(r.GradNorm),
 			Accuracy: outputs.Defined(r.Accuracy), ValidAccuracy: outputs.Defined(r.ValidAccuracy), ValidNLL: outputs.Defined(r.ValidNLL),
 			GapSign: outputs.Defined(r.GapSign), SamplesAtBounds: outputs.Defined(r.SamplesAtBounds), DataAtBounds: outputs.Defined(r.DataAtBounds),
+			EnergyDrop: outputs.Defined(r.EnergyDrop), RestartShare: outputs.Defined(r.Restarts), Acceptance: outputs.Defined(r.Acceptance),
 			SampleMean: outputs.Defined(r.SampleMean), DataMean: outputs.Defined(r.DataMean), ChainDisplacement: outputs.Defined(r.Displacement), MaxAbsF: outputs.Defined(r.MaxAbsF),
 		}
 	}
