@@ -61,7 +61,9 @@ func byHand(t *testing.T, a model.Arch, p model.Params, w Walk, target *[]float3
 
 func TestLangevinGraphMakesTheUpdates(t *testing.T) {
 	small := Walk{NoiseStd: 0.05}
-	for _, a := range []model.Arch{mlp(model.SiLU), convnet(model.LeakyReLU, 8), convnet(model.Softplus, 8)} {
+	residual, err := model.WideResNet([]int{2, 8, 8}, 3, 10, 1, model.Style{Act: model.SiLU, Norm: model.BatchNorm})
+	must(t, err)
+	for _, a := range []model.Arch{mlp(model.SiLU), convnet(model.LeakyReLU, 8), convnet(model.Softplus, 8), residual} {
 		for name, w := range map[string]Walk{
 			"plain":       small,
 			"unit noise":  {NoiseStd: 1},
