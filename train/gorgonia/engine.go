@@ -116,7 +116,7 @@ func (e *Engine) Gradients(b Batch) (logits []float32, err error) {
 	for i, net := range e.shards {
 		lo, hi := min(row, n), min(row+net.rows, n)
 		row += net.rows
-		wg.Go(func() { errs[i] = net.gradients(slice(b, lo, hi, net.size, net.classes)) })
+		wg.Go(func() { errs[i] = net.gradients(b.Slice(lo, hi, net.size, net.classes)) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -130,28 +130,14 @@ func (e *Engine) Gradients(b Batch) (logits []float32, err error) {
 }
 
 func (e *Engine) checkBatch(b Batch) (rows int, err error) {
-	size, k := model.Size(e.arch.Input), e.arch.Classes
-	n := len(b.Alpha)
-	if n < 1 || n > e.rows {
-		return 0, fmt.Errorf("model %s: batch of %d rows, want 1 to %d", e.arch.Name, n, e.rows)
+	n, err := b.Check(e.rows, e.arch.Size(), e.arch.Classes)
+	if err != nil {
+		return 0, fmt.Errorf("model %s: %w", e.arch.Name, err)
 	}
 	if n%e.group != 0 {
 		return 0, fmt.Errorf("model %s: batch of %d rows, want whole groups of %d for batch normalisation", e.arch.Name, n, e.group)
 	}
-	for _, c := range []struct {
-		name        string
-		found, want int
-	}{{"x", len(b.X), n * size}, {"beta", len(b.Beta), n}, {"gamma", len(b.Gamma), n * k}} {
-		if c.found != c.want {
-			return 0, fmt.Errorf("model %s: batch of %d rows has %d values of %s, want %d", e.arch.Name, n, c.found, c.name, c.want)
-		}
-	}
 	return n, nil
-}
-
-// slice is the rows from lo to hi.
-func slice(b Batch, lo, hi, size, k int) Batch {
-	return Batch{X: b.X[lo*size : hi*size], Alpha: b.Alpha[lo:hi], Beta: b.Beta[lo:hi], Gamma: b.Gamma[lo*k : hi*k]}
 }
 
 // gradients runs the network over a batch of at most its rows.
