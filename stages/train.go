@@ -191,13 +191,15 @@ func (t *Train) read(ctx context.Context, rc *pipeline.RunContext, ref pipeline.
 
 // fit runs the training loop with gorgonia for the parameters and ONNX Runtime for the chains.
 func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob) (train.Result, error) {
-	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards, train.Solver{
-		Name: t.Optimizer.Name, Beta1: t.Optimizer.Beta1, Beta2: t.Optimizer.Beta2, Epsilon: t.Optimizer.Epsilon,
-		Momentum: t.Optimizer.Momentum, WeightDecay: t.Optimizer.WeightDecay})
+	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards)
 	if err != nil {
 		return train.Result{}, err
 	}
 	defer engine.Close()
+	updater, err := gorgonia.NewUpdater(t.Optimizer.Solver(), job.bundle.Params, engine.Grads())
+	if err != nil {
+		return train.Result{}, err
+	}
 	rt, err := rc.Runtime()
 	if err != nil {
 		return train.Result{}, err
@@ -215,7 +217,7 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob) 
 	if err != nil {
 		return train.Result{}, err
 	}
-	deps := train.Deps{Engine: engine, Predict: predict, Log: rc.Log}
+	deps := train.Deps{Engine: engine, Updater: updater, Predict: predict, Log: rc.Log}
 	if t.Objective == "jem" {
 		if deps.Sampler, err = langevin.NewSampler(t.langevin(), job.data.Dim, keyed.New(job.seed, "train sgld"), live.densities...); err != nil {
 			return train.Result{}, err

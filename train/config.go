@@ -139,3 +139,8 @@ func (o Optimizer) LearningRate(step, total int) float64 {
 	}
 	return lr
 }
+
+// Solver is the rule of the updates without learning rate.
+func (o Optimizer) Solver() Solver {
+	return Solver{Name: o.Name, Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, Momentum: o.Momentum, WeightDecay: o.WeightDecay}
+}

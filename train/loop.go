@@ -47,6 +47,7 @@ func (r Record) Gap() float64 { return r.FData - r.FSamples }
 // Deps is what a run works with. Sampler may be nil for the classifier objective.
 type Deps struct {
 	Engine   Engine
+	Updater  Updater                                                   // of the engine's parameters and gradients
 	Sampler  *langevin.Sampler                                         // chains over the current weights
 	Predict  func(ctx context.Context, x []float32) ([]float32, error) // logits [n,K] with the current weights
 	Progress func(done, total int, r Record)                           // called after each step; may be nil
@@ -175,14 +176,16 @@ func (r *run) step(ctx context.Context, step int) (Record, error) {
 		return rec, err
 	}
 	rec.Terms = r.cfg.terms(r.layout, logits, r.data.Classes, r.labels, r.classes)
-	rec.GradNorm = r.deps.Engine.GradientNorm()
+	rec.GradNorm = gradientNorm(r.deps.Engine.Grads())
 	if err := r.cfg.Guard.inspect(rec); err != nil {
 		return rec, err
 	}
 	if c := r.cfg.Optimizer.ClipNorm; c > 0 && rec.GradNorm > c {
-		r.deps.Engine.ScaleGradients(c / rec.GradNorm)
+		scale(r.deps.Engine.Grads(), c/rec.GradNorm)
 	}
-	if err := r.deps.Engine.Step(rec.LearningRate); err != nil {
+	err = r.deps.Updater.Step(rec.LearningRate)
+	forget(r.deps.Engine.Grads())
+	if err != nil {
 		return rec, err
 	}
 	if (step+1)%r.cfg.EvalEvery == 0 || step+1 == r.total {

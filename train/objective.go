@@ -19,26 +19,6 @@ type Batch struct {
 	Gamma []float32 // [N,K]
 }
 
-// Solver chooses the rule of parameter updates.
-type Solver struct {
-	Name         string // adam or sgd
-	Beta1, Beta2 float64
-	Epsilon      float64
-	Momentum     float64
-	WeightDecay  float64 // L2, added to the gradient
-}
-
-// Engine computes parameter gradients and applies them. It updates the parameters it was made with in place.
-type Engine interface {
-	// Gradients keeps the gradient of the loss with respect to all parameters and gives the logits [N,K], which are
-	// valid until the next call.
-	Gradients(b Batch) (logits []float32, err error)
-	GradientNorm() float64           // Euclidean norm over all parameters of the kept gradient
-	ScaleGradients(f float64)        // multiplies the kept gradient
-	Step(learningRate float64) error // one update; forgets the gradient
-	Close() error
-}
-
 // rowRange is the rows of a batch that are there for one purpose.
 type rowRange struct{ from, to int }
 

@@ -12,22 +12,26 @@ import (
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/langevin"
+	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/score"
 )
 
 // linear is a classifier z = W x + b in plain Go: engine and density at once, an independent stand-in for both.
 type linear struct {
 	dim, k int
-	w, g   []float64 // [k*(dim+1)], bias last
-	break_ int       // the call whose logits become NaN; 0: none
+	w, g   model.Params // one tensor each, [k, dim+1], bias last
+	break_ int          // the call whose logits become NaN; 0: none
 	calls  int
 }
 
 func newLinear(dim, k int) *linear {
-	m := &linear{dim: dim, k: k, w: make([]float64, k*(dim+1)), g: make([]float64, k*(dim+1))}
+	m := &linear{dim: dim, k: k}
+	for _, ps := range []*model.Params{&m.w, &m.g} {
+		*ps = model.Params{{Name: "w", Shape: []int{k, dim + 1}, Data: make([]float32, k*(dim+1))}}
+	}
 	rng := keyed.New(5, "linear").At(0, 0)
-	for i := range m.w {
-		m.w[i] = 0.1 * rng.NormFloat64()
+	for i := range m.w[0].Data {
+		m.w[0].Data[i] = float32(0.1 * rng.NormFloat64())
 	}
 	return m
 }
@@ -37,10 +41,10 @@ func (m *linear) logits(x []float32) []float32 {
 	z := make([]float32, n*m.k)
 	for r := range n {
 		for c := range m.k {
-			w := m.w[c*(m.dim+1) : (c+1)*(m.dim+1)]
-			sum := w[m.dim]
+			w := m.w[0].Data[c*(m.dim+1) : (c+1)*(m.dim+1)]
+			sum := float64(w[m.dim])
 			for j := range m.dim {
-				sum += w[j] * float64(x[r*m.dim+j])
+				sum += float64(w[j]) * float64(x[r*m.dim+j])
 			}
 			z[r*m.k+c] = float32(sum)
 		}
@@ -58,18 +62,17 @@ func softmax(z []float32) []float64 {
 
 func (m *linear) Gradients(b Batch) ([]float32, error) {
 	m.calls++
-	clear(m.g)
 	z := m.logits(b.X)
 	for r := range b.Alpha {
 		row := z[r*m.k : (r+1)*m.k]
 		p, f := softmax(row), score.LogSumExp(row)
 		for c := range m.k {
 			d := (float64(b.Alpha[r])+2*float64(b.Beta[r])*f)*p[c] + float64(b.Gamma[r*m.k+c])
-			g := m.g[c*(m.dim+1) : (c+1)*(m.dim+1)]
+			g := m.g[0].Data[c*(m.dim+1) : (c+1)*(m.dim+1)]
 			for j := range m.dim {
-				g[j] += d * float64(b.X[r*m.dim+j])
+				g[j] += float32(d * float64(b.X[r*m.dim+j]))
 			}
-			g[m.dim] += d
+			g[m.dim] += float32(d)
 		}
 	}
 	if m.calls == m.break_ {
@@ -78,26 +81,22 @@ func (m *linear) Gradients(b Batch) ([]float32, error) {
 	return z, nil
 }
 
-func (m *linear) GradientNorm() float64 {
-	var sq float64
-	for _, v := range m.g {
-		sq += v * v
-	}
-	return math.Sqrt(sq)
-}
+func (m *linear) Grads() model.Params { return m.g }
 
-func (m *linear) ScaleGradients(f float64) {
-	for i := range m.g {
-		m.g[i] *= f
-	}
-}
+// descent is gradient descent, w -= lr*g.
+type descent struct{ w, g model.Params }
 
-func (m *linear) Step(lr float64) error {
-	for i := range m.w {
-		m.w[i] -= lr * m.g[i]
+func (d descent) Step(lr float64) error {
+	for i, g := range d.g {
+		for j, v := range g.Data {
+			d.w[i].Data[j] -= float32(lr * float64(v))
+		}
 	}
 	return nil
 }
+
+func (d descent) State() (model.Params, int)       { return nil, 0 }
+func (d descent) SetState(model.Params, int) error { return nil }
 
 func (m *linear) Close() error { return nil }
 
@@ -115,7 +114,7 @@ func (m *linear) Gradient(_ context.Context, x []float32, classes []int32, logp 
 		for j := range m.dim {
 			var g float64
 			for c := range m.k {
-				g += p[c] * m.w[c*(m.dim+1)+j]
+				g += p[c] * float64(m.w[0].Data[c*(m.dim+1)+j])
 			}
 			grad[r*m.dim+j] = float32(g)
 		}
@@ -158,7 +157,7 @@ func runToy(t *testing.T, c Config, m *linear) (Result, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Run(context.Background(), c, d, 1, Deps{Engine: m, Sampler: s, Log: slog.New(slog.DiscardHandler),
+	return Run(context.Background(), c, d, 1, Deps{Engine: m, Updater: descent{m.w, m.g}, Sampler: s, Log: slog.New(slog.DiscardHandler),
 		Predict: func(_ context.Context, x []float32) ([]float32, error) { return m.logits(x), nil }})
 }
 
@@ -204,7 +203,7 @@ func TestSameSeedSameRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(a.w, b.w) || !slices.Equal(ra.Buffer.X, rb.Buffer.X) {
+	if !slices.Equal(a.w[0].Data, b.w[0].Data) || !slices.Equal(ra.Buffer.X, rb.Buffer.X) {
 		t.Error("two runs with one seed differ")
 	}
 }
@@ -382,7 +381,7 @@ func TestNoNoiseIsUsedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine := &recorder{linear: newLinear(2, 3)}
-	_, err = Run(context.Background(), c, d, 1, Deps{Engine: engine, Sampler: s, Log: slog.New(slog.DiscardHandler),
+	_, err = Run(context.Background(), c, d, 1, Deps{Engine: engine, Updater: descent{engine.w, engine.g}, Sampler: s, Log: slog.New(slog.DiscardHandler),
 		Predict: func(_ context.Context, x []float32) ([]float32, error) { return engine.logits(x), nil }})
 	if err != nil {
 		t.Fatal(err)
@@ -408,7 +407,7 @@ func TestTwoIndependentBatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(context.Background(), c, blobs(150), 1, Deps{Engine: engine, Sampler: s, Log: slog.New(slog.DiscardHandler),
+	if _, err := Run(context.Background(), c, blobs(150), 1, Deps{Engine: engine, Updater: descent{engine.w, engine.g}, Sampler: s, Log: slog.New(slog.DiscardHandler),
 		Predict: func(_ context.Context, x []float32) ([]float32, error) { return engine.logits(x), nil }}); err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +431,7 @@ func TestDensityAloneNeedsNoLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deps := Deps{Engine: m, Sampler: s, Log: slog.New(slog.DiscardHandler)}
+	deps := Deps{Engine: m, Updater: descent{m.w, m.g}, Sampler: s, Log: slog.New(slog.DiscardHandler)}
 	res, err := Run(context.Background(), c, d, 1, deps)
 	if err != nil || len(res.Records) != 5 || !math.IsNaN(res.Records[4].PYgivenX) || c.Rows() != 32 {
 		t.Errorf("%v; %d records, %d rows a batch", err, len(res.Records), c.Rows())

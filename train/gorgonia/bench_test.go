@@ -17,18 +17,20 @@ func BenchmarkStep(b *testing.B) {
 		for _, shards := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%s/shards=%d", c.name, shards), func(b *testing.B) {
 				const rows = 192
-				e, err := New(c.arch, testParams(b, c.arch, 1), rows, shards, DefaultSolver())
+				p := testParams(b, c.arch, 1)
+				e, err := New(c.arch, p, rows, shards)
 				if err != nil {
 					b.Fatal(err)
 				}
 				defer e.Close()
+				u := newUpdater(b, DefaultSolver(), p, e)
 				batch := testBatch(c.arch, rows, 2)
 				b.ReportAllocs()
 				for b.Loop() {
 					if _, err := e.Gradients(batch); err != nil {
 						b.Fatal(err)
 					}
-					if err := e.Step(1e-4); err != nil {
+					if err := u.Step(1e-4); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -12,11 +12,8 @@ package gorgonia
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
-
-	G "gorgonia.org/gorgonia"
 
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/train"
@@ -33,7 +30,7 @@ type Batch = train.Batch
 
 var _ train.Engine = (*Engine)(nil)
 
-// Engine computes parameter gradients and updates parameters. It is for use by one goroutine at a time.
+// Engine computes parameter gradients. It is for use by one goroutine at a time.
 type Engine struct {
 	arch   model.Arch
 	params model.Params // shared with the caller
@@ -41,22 +38,14 @@ type Engine struct {
 	rows   int
 	shards []*network
 	logits []float32
-	config Solver
-	solver G.Solver
-	model  []G.ValueGrad
-	fresh  bool // grads belong to a batch and wait for Step
 	closed bool
 }
 
-// New makes an engine for batches of up to rows rows. It shares the values of p: Step updates them in place, and a
-// caller who changes them between calls changes the model. The rows are split as evenly as possible over the shards,
-// each of which runs on a goroutine; gradients are added in the order of the shards. The last bits of a gradient
-// depend on rows and shards, so both belong to the configuration and not to the machine. More shards than rows
-// count as one a row.
-func New(a model.Arch, p model.Params, rows, shards int, s Solver) (*Engine, error) {
-	if err := checkSolver(s); err != nil {
-		return nil, err
-	}
+// New makes an engine for batches of up to rows rows. It shares the values of p: a caller who changes them between
+// calls changes the model. The rows are split as evenly as possible over the shards, each of which runs on a goroutine;
+// gradients are added in the order of the shards. The last bits of a gradient depend on rows and shards, so both belong
+// to the configuration and not to the machine. More shards than rows count as one a row.
+func New(a model.Arch, p model.Params, rows, shards int) (*Engine, error) {
 	if rows < 1 || shards < 1 {
 		return nil, fmt.Errorf("model %s: %d rows in %d shards, want at least 1 of each", a.Name, rows, shards)
 	}
@@ -69,10 +58,11 @@ func New(a model.Arch, p model.Params, rows, shards int, s Solver) (*Engine, err
 	shards = min(shards, rows)
 	e := &Engine{
 		arch: a, params: slices.Clone(p), grads: p.Clone(), rows: rows,
-		logits: make([]float32, rows*a.Classes), config: s, solver: newSolver(s),
+		logits: make([]float32, rows*a.Classes),
 	}
-	e.zero()
-	e.model = weights(e.params, e.grads)
+	for _, g := range e.grads {
+		clear(g.Data)
+	}
 	for i := range shards {
 		net, err := lower(a, e.params, (rows+shards-1-i)/shards, paramGrads)
 		if err != nil {
@@ -83,14 +73,12 @@ func New(a model.Arch, p model.Params, rows, shards int, s Solver) (*Engine, err
 	return e, nil
 }
 
-// Gradients runs forward and backward pass over a batch of 1 to rows rows; fewer than rows are filled up with rows of
-// weight zero. It gives the logits, [N,K], valid until the next call, and keeps the gradients, which replace those of
-// an earlier call. Values that are not finite are no error: see GradientNorm. After an error the gradients are zero.
+// Gradients implements train.Engine for batches of 1 to rows rows; fewer than rows are filled up with rows of weight
+// zero.
 func (e *Engine) Gradients(b Batch) (logits []float32, err error) {
 	if err := e.usable(); err != nil {
 		return nil, err
 	}
-	e.zero()
 	n, err := e.checkBatch(b)
 	if err != nil {
 		return nil, err
@@ -108,10 +96,8 @@ func (e *Engine) Gradients(b Batch) (logits []float32, err error) {
 		return nil, fmt.Errorf("model %s: %w", e.arch.Name, err)
 	}
 	if err := e.collect(); err != nil {
-		e.zero()
 		return nil, fmt.Errorf("model %s: %w", e.arch.Name, err)
 	}
-	e.fresh = true
 	return e.logits[:n*e.arch.Classes], nil
 }
 
@@ -171,58 +157,8 @@ func (e *Engine) collect() error {
 	return nil
 }
 
-// GradientNorm is the Euclidean norm over all gradients, in float64. It is NaN or infinite if a gradient is not
-// finite, and 0 if there are none.
-func (e *Engine) GradientNorm() float64 {
-	var sum float64
-	for _, g := range e.grads {
-		for _, v := range g.Data {
-			sum += float64(v) * float64(v)
-		}
-	}
-	return math.Sqrt(sum)
-}
-
-// ScaleGradients multiplies all gradients by f, as clipping by norm does.
-func (e *Engine) ScaleGradients(f float64) {
-	for _, g := range e.grads {
-		for i, v := range g.Data {
-			g.Data[i] = float32(float64(v) * f)
-		}
-	}
-}
-
-// Step updates the parameters with the gradients of the last batch at learning rate lr, and clears the gradients. It
-// is an error to call it twice for one batch. After an error of the solver the parameters are undefined.
-func (e *Engine) Step(lr float64) (err error) {
-	defer recovered(&err)
-	if err := e.usable(); err != nil {
-		return err
-	}
-	if !e.fresh {
-		return fmt.Errorf("model %s: step without gradients of a batch", e.arch.Name)
-	}
-	defer e.zero()
-	if math.IsNaN(lr) || math.IsInf(lr, 0) || lr < 0 {
-		return fmt.Errorf("model %s: learning rate %v, want a finite number of at least 0", e.arch.Name, lr)
-	}
-	// Not gorgonia's WithL2Reg: its Momentum adds the decayed velocity in place of the decayed weight.
-	if d := float32(e.config.WeightDecay); d != 0 {
-		for i, g := range e.grads {
-			for j, w := range e.params[i].Data {
-				g.Data[j] += d * w
-			}
-		}
-	}
-	G.WithLearnRate(lr)(e.solver)
-	if err := e.solver.Step(e.model); err != nil {
-		return fmt.Errorf("model %s: solver %s: %w", e.arch.Name, e.config.Name, err)
-	}
-	return nil
-}
-
-// Grads copies the gradients, under the names and shapes of the parameters.
-func (e *Engine) Grads() model.Params { return e.grads.Clone() }
+// Grads implements train.Engine.
+func (e *Engine) Grads() model.Params { return e.grads }
 
 // Close releases the graphs. The engine is of no use afterwards; a second Close does nothing.
 func (e *Engine) Close() error {
@@ -230,7 +166,7 @@ func (e *Engine) Close() error {
 	for _, net := range e.shards {
 		errs = append(errs, net.machine.Close())
 	}
-	e.shards, e.closed, e.fresh = nil, true, false
+	e.shards, e.closed = nil, true
 	return errors.Join(errs...)
 }
 
@@ -239,12 +175,4 @@ func (e *Engine) usable() error {
 		return fmt.Errorf("model %s: the engine is closed", e.arch.Name)
 	}
 	return nil
-}
-
-// zero clears the gradients.
-func (e *Engine) zero() {
-	for _, g := range e.grads {
-		clear(g.Data)
-	}
-	e.fresh = false
 }

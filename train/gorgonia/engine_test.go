@@ -15,9 +15,9 @@ import (
 	"github.com/jempipe/jempipe/model"
 )
 
-func newEngine(t testing.TB, a model.Arch, p model.Params, rows, shards int, s Solver) *Engine {
+func newEngine(t testing.TB, a model.Arch, p model.Params, rows, shards int) *Engine {
 	t.Helper()
-	e, err := New(a, p, rows, shards, s)
+	e, err := New(a, p, rows, shards)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,8 +25,32 @@ func newEngine(t testing.TB, a model.Arch, p model.Params, rows, shards int, s S
 	return e
 }
 
+func newUpdater(t testing.TB, s Solver, p model.Params, e *Engine) *Updater {
+	t.Helper()
+	u, err := NewUpdater(s, p, e.Grads())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// norm is the Euclidean norm over all values.
+func norm(ps model.Params) float64 {
+	var sum float64
+	for _, p := range ps {
+		for _, v := range p.Data {
+			sum += float64(v) * float64(v)
+		}
+	}
+	return math.Sqrt(sum)
+}
+
+// gradients leaves the gradient of one batch alone in the engine.
 func gradients(t testing.TB, e *Engine, b Batch) []float32 {
 	t.Helper()
+	for _, g := range e.Grads() {
+		clear(g.Data)
+	}
 	z, err := e.Gradients(b)
 	if err != nil {
 		t.Fatal(err)
@@ -46,13 +70,11 @@ func bits(ps model.Params) (out []uint32) {
 
 func fit(t testing.TB, a model.Arch, p model.Params, rows, shards, steps int, s Solver) {
 	t.Helper()
-	e := newEngine(t, a, p, rows, shards, s)
+	e := newEngine(t, a, p, rows, shards)
+	u := newUpdater(t, s, p, e)
 	for i := range steps {
 		gradients(t, e, testBatch(a, rows, uint64(i)))
-		if norm := e.GradientNorm(); norm > 5 {
-			e.ScaleGradients(5 / norm)
-		}
-		if err := e.Step(1e-3); err != nil {
+		if err := u.Step(1e-3); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,7 +99,7 @@ func TestStepUpdatesTheSharedSlices(t *testing.T) {
 			}
 		}
 		// What the caller writes into the slices is what the engine reads.
-		e := newEngine(t, a, p, 5, 2, s)
+		e := newEngine(t, a, p, 5, 2)
 		b := testBatch(a, 5, 9)
 		z := gradients(t, e, b)
 		for i := range p {
@@ -126,7 +148,7 @@ func TestFreshGraphsGiveEqualGradients(t *testing.T) {
 	var want, wantScore []uint32
 	for i := range 24 {
 		p := misaligned(testParams(t, a, 1), i%4)
-		e := newEngine(t, a, p, 11, 3, DefaultSolver())
+		e := newEngine(t, a, p, 11, 3)
 		gradients(t, e, testBatch(a, 11, uint64(i))) // leaves other values in the buffers
 		gradients(t, e, b)
 		z, dx, err := InputGradient(a, p, b.X, 11)
@@ -151,10 +173,10 @@ func TestShardsAgree(t *testing.T) {
 	var z []float32
 	var grads model.Params
 	for _, shards := range []int{1, 2, 3, 7, 20} {
-		e := newEngine(t, a, p, 7, shards, DefaultSolver())
+		e := newEngine(t, a, p, 7, shards)
 		got := gradients(t, e, b)
 		if shards == 1 {
-			z, grads = got, e.Grads()
+			z, grads = got, e.Grads().Clone()
 			continue
 		}
 		if !slices.Equal(got, z) {
@@ -169,11 +191,11 @@ func TestShardsAgree(t *testing.T) {
 func TestShortBatch(t *testing.T) {
 	a := convnet8()
 	p := testParams(t, a, 5)
-	whole := newEngine(t, a, p, 8, 3, DefaultSolver())
+	whole := newEngine(t, a, p, 8, 3)
 	gradients(t, whole, testBatch(a, 8, 1))
 	for n := 1; n <= 8; n++ {
 		b := testBatch(a, n, 6)
-		exact := newEngine(t, a, p, n, 1, DefaultSolver())
+		exact := newEngine(t, a, p, n, 1)
 		if want, got := gradients(t, exact, b), gradients(t, whole, b); !slices.Equal(got, want) {
 			t.Errorf("%d of 8 rows: other logits", n)
 		}
@@ -184,50 +206,31 @@ func TestShortBatch(t *testing.T) {
 	}
 }
 
-// Gradients of a batch replace those before; nothing accumulates.
-func TestGradientsDoNotAccumulate(t *testing.T) {
+// Gradients add up until the caller clears them, and nothing else is left of a batch.
+func TestGradientsAddUp(t *testing.T) {
 	a := convnet8()
-	e := newEngine(t, a, testParams(t, a, 5), 4, 2, DefaultSolver())
+	e := newEngine(t, a, testParams(t, a, 5), 4, 2)
 	b := testBatch(a, 4, 6)
 	gradients(t, e, b)
 	want := bits(e.Grads())
-	for range 3 {
-		gradients(t, e, testBatch(a, 4, 7))
-		gradients(t, e, b)
-		if !slices.Equal(bits(e.Grads()), want) {
-			t.Fatal("a second call gives other gradients")
-		}
+	gradients(t, e, testBatch(a, 4, 7))
+	gradients(t, e, b)
+	if !slices.Equal(bits(e.Grads()), want) {
+		t.Fatal("a second call gives other gradients")
 	}
-	norm := e.GradientNorm()
-	e.ScaleGradients(.5)
-	if half := e.GradientNorm(); math.Abs(half/norm-.5) > 1e-6 {
-		t.Errorf("norm %v after halving %v", half, norm)
-	}
-	if err := e.Step(1e-3); err != nil {
+	one := norm(e.Grads())
+	if _, err := e.Gradients(b); err != nil {
 		t.Fatal(err)
 	}
-	if e.GradientNorm() != 0 {
-		t.Error("gradients are left after a step")
-	}
-	gradients(t, e, b)
-	short := b
-	short.Beta = short.Beta[1:]
-	if _, err := e.Gradients(short); err == nil || e.GradientNorm() != 0 {
-		t.Errorf("gradients are left after a failed call (%v)", err)
-	}
-	gradients(t, e, b)
-	if err := e.Step(math.NaN()); err == nil || e.GradientNorm() != 0 {
-		t.Errorf("gradients are left after a failed step (%v)", err)
+	if two := norm(e.Grads()); math.Abs(two/one-2) > 1e-6 {
+		t.Errorf("norm %v after the batch, %v after the same batch again", one, two)
 	}
 }
 
 func TestErrors(t *testing.T) {
 	a := convnet8()
 	p := testParams(t, a, 1)
-	e := newEngine(t, a, p, 4, 2, DefaultSolver())
-	if err := e.Step(1e-3); err == nil || !strings.Contains(err.Error(), "without gradients") {
-		t.Errorf("step before gradients: %v", err)
-	}
+	e := newEngine(t, a, p, 4, 2)
 	good := testBatch(a, 4, 1)
 	for name, b := range map[string]Batch{
 		"no rows":      {},
@@ -244,16 +247,16 @@ func TestErrors(t *testing.T) {
 	broken := p.Clone()
 	broken[1].Data[0] = float32(math.NaN())
 	for name, f := range map[string]func() error{
-		"rows":        func() error { _, err := New(a, p, 0, 1, DefaultSolver()); return err },
-		"shards":      func() error { _, err := New(a, p, 4, 0, DefaultSolver()); return err },
-		"other model": func() error { _, err := New(a, other, 4, 1, DefaultSolver()); return err },
-		"NaN weight":  func() error { _, err := New(a, broken, 4, 1, DefaultSolver()); return err },
+		"rows":        func() error { _, err := New(a, p, 0, 1); return err },
+		"shards":      func() error { _, err := New(a, p, 4, 0); return err },
+		"other model": func() error { _, err := New(a, other, 4, 1); return err },
+		"NaN weight":  func() error { _, err := New(a, broken, 4, 1); return err },
 		"no parameters": func() error {
-			_, err := New(testArch([]int{1}, act(model.ReLU)), nil, 4, 1, DefaultSolver())
+			_, err := New(testArch([]int{1}, act(model.ReLU)), nil, 4, 1)
 			return err
 		},
 		"bad arch": func() error {
-			_, err := New(testArch([]int{1}, conv(1, 1, 1, 0)), nil, 4, 1, DefaultSolver())
+			_, err := New(testArch([]int{1}, conv(1, 1, 1, 0)), nil, 4, 1)
 			return err
 		},
 		"forward rows":  func() error { _, err := Forward(a, p, nil, 0); return err },
@@ -310,19 +313,19 @@ func TestValuesThatAreNotFinite(t *testing.T) {
 					p[i].Data[j] *= 20
 				}
 			}
-			e := newEngine(t, a, p, 2, 1, DefaultSolver())
+			e := newEngine(t, a, p, 2, 1)
 			b := testBatch(a, 2, 1)
 			spoil(&b)
 			if _, err := e.Gradients(b); err != nil {
 				t.Errorf("%s, %s: %v", name, f, err)
 			}
-			norm := e.GradientNorm()
-			if strings.HasPrefix(name, "NaN") && !math.IsNaN(norm) || name == "infinite weight" && !math.IsNaN(norm) && !math.IsInf(norm, 0) {
-				t.Errorf("%s, %s: norm %v", name, f, norm)
+			size := norm(e.Grads())
+			if strings.HasPrefix(name, "NaN") && !math.IsNaN(size) || name == "infinite weight" && !math.IsNaN(size) && !math.IsInf(size, 0) {
+				t.Errorf("%s, %s: norm %v", name, f, size)
 			}
 			gradients(t, e, testBatch(a, 1, 1)) // nothing of it stays, in the rows that are filled up either
-			if norm := e.GradientNorm(); math.IsNaN(norm) || math.IsInf(norm, 0) || norm == 0 {
-				t.Errorf("%s, %s: norm %v of the batch after it", name, f, norm)
+			if size := norm(e.Grads()); math.IsNaN(size) || math.IsInf(size, 0) || size == 0 {
+				t.Errorf("%s, %s: norm %v of the batch after it", name, f, size)
 			}
 		}
 	}
@@ -333,7 +336,7 @@ func TestCloseLeavesNoGoroutines(t *testing.T) {
 	p := testParams(t, a, 1)
 	before := runtime.NumGoroutine()
 	for range 10 {
-		e, err := New(a, p, 6, 3, DefaultSolver())
+		e, err := New(a, p, 6, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,9 +349,6 @@ func TestCloseLeavesNoGoroutines(t *testing.T) {
 		}
 		if _, err := e.Gradients(testBatch(a, 6, 1)); err == nil {
 			t.Error("gradients of a closed engine: no error")
-		}
-		if err := e.Step(1); err == nil {
-			t.Error("step of a closed engine: no error")
 		}
 		if _, _, err := InputGradient(a, p, make([]float32, 64), 1); err != nil {
 			t.Fatal(err)
@@ -371,18 +371,19 @@ func TestConcurrentEngines(t *testing.T) {
 	for i := range out {
 		wg.Go(func() {
 			p := testParams(t, a, 1)
-			e, err := New(a, p, 5, 2, DefaultSolver())
+			e, err := New(a, p, 5, 2)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer e.Close()
+			u := newUpdater(t, DefaultSolver(), p, e)
 			for s := range 5 {
 				b := testBatch(a, 5, uint64(s))
 				if _, err := e.Gradients(b); err != nil {
 					t.Error(err)
 				}
-				if err := e.Step(1e-2); err != nil {
+				if err := u.Step(1e-2); err != nil {
 					t.Error(err)
 				}
 				if _, _, err := InputGradient(a, p, b.X, 5); err != nil {
@@ -413,7 +414,7 @@ func TestAligned(t *testing.T) {
 // A long run allocates little: buffers are made once, not in every step.
 func TestMemoryStaysFlat(t *testing.T) {
 	a := convnet8()
-	e := newEngine(t, a, testParams(t, a, 1), 64, 2, DefaultSolver())
+	e := newEngine(t, a, testParams(t, a, 1), 64, 2)
 	b := testBatch(a, 64, 1)
 	gradients(t, e, b)
 	var before, after runtime.MemStats

@@ -63,7 +63,7 @@ func TestParameterGradientsAgainstDifferences(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", name, shards), func(t *testing.T) {
 				p := testParams(t, a, 7)
 				b := testBatch(a, 3, 8)
-				e, err := New(a, p, 3, shards, DefaultSolver())
+				e, err := New(a, p, 3, shards)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -32,7 +32,9 @@ func main() {
 	}}
 	p, err := a.Init(func(i int) *rand.Rand { return rand.New(rand.NewPCG(1, uint64(i))) })
 	check(err)
-	e, err := gorgonia.New(a, p, 9, 2, gorgonia.DefaultSolver())
+	e, err := gorgonia.New(a, p, 9, 2)
+	check(err)
+	u, err := gorgonia.NewUpdater(gorgonia.DefaultSolver(), p, e.Grads())
 	check(err)
 	b := gorgonia.Batch{X: make([]float32, 9*64), Alpha: make([]float32, 9), Beta: make([]float32, 9), Gamma: make([]float32, 90)}
 	for step := range 10 {
@@ -42,9 +44,12 @@ func main() {
 				s[i] = float32(rng.NormFloat64())
 			}
 		}
+		for _, g := range e.Grads() {
+			clear(g.Data)
+		}
 		_, err := e.Gradients(b)
 		check(err)
-		check(e.Step(1e-2))
+		check(u.Step(1e-2))
 	}
 	check(e.Close())
 	h := fnv.New64a()
