@@ -5,8 +5,10 @@ package peers
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
+	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/model"
 )
@@ -14,13 +16,14 @@ import (
 // Net is a network of the benchmarks.
 type Net struct {
 	Name  string
+	Large bool // too large to be measured on a CPU: left out there unless it is named
 	Build func() (model.Arch, error)
 }
 
 // Nets are the networks, the smallest first.
 var Nets = []Net{
-	{"convnet-silu", func() (model.Arch, error) { return small(), nil }},
-	{"convnet-leaky", func() (model.Arch, error) {
+	{Name: "convnet-silu", Build: func() (model.Arch, error) { return small(), nil }},
+	{Name: "convnet-leaky", Build: func() (model.Arch, error) {
 		return model.Convnet([]int{1, 28, 28}, 10, []int{32, 64}, []int{3}, []int{2}, []int{128}, model.LeakyReLU)
 	}},
 }
@@ -42,26 +45,23 @@ func small() model.Arch {
 	return a
 }
 
-// Find gives the networks of a comma-separated list of names; all for an empty list.
-func Find(names string) ([]Net, error) {
+// Find gives the networks of a comma-separated list of names, and all for an empty list, the large ones only if they
+// are wanted.
+func Find(names string, large bool) ([]Net, error) {
 	if names == "" {
-		return Nets, nil
+		return slices.DeleteFunc(slices.Clone(Nets), func(n Net) bool { return n.Large && !large }), nil
 	}
 	var found []Net
 	for name := range strings.SplitSeq(names, ",") {
-		n := len(found)
-		for _, net := range Nets {
-			if net.Name == name {
-				found = append(found, net)
-			}
-		}
-		if len(found) == n {
+		at := slices.IndexFunc(Nets, func(n Net) bool { return n.Name == name })
+		if at < 0 {
 			known := make([]string, len(Nets))
 			for i, net := range Nets {
 				known[i] = net.Name
 			}
-			return nil, fmt.Errorf("network %q is not known; wanted some of %s", name, strings.Join(known, ", "))
+			return nil, fault.New(fault.Usage, "-nets", "network %q is not known; wanted some of %s", name, strings.Join(known, ", "))
 		}
+		found = append(found, Nets[at])
 	}
 	return found, nil
 }

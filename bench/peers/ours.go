@@ -23,9 +23,7 @@ import (
 // engines make what computes parameter gradients, by the values of the key engine of a train stage.
 var engines = map[string]func(rt *ort.Runtime, a model.Arch, p model.Params, cfg train.Config) (train.Engine, error){
 	"gorgonia": func(_ *ort.Runtime, a model.Arch, p model.Params, cfg train.Config) (train.Engine, error) {
-		o := cfg.Optimizer
-		return gorgonia.New(a, p, cfg.Rows(), cfg.Shards, train.Solver{Name: o.Name, Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon,
-			Momentum: o.Momentum, WeightDecay: o.WeightDecay})
+		return gorgonia.New(a, p, cfg.Rows(), cfg.Shards)
 	},
 }
 
@@ -46,6 +44,7 @@ type Ours struct {
 	arch      model.Arch
 	cfg       train.Config
 	engine    train.Engine // nil without one
+	updater   train.Updater
 	sampler   *langevin.Sampler
 	densities []langevin.Density
 	data      train.Data
@@ -72,6 +71,9 @@ func NewOurs(rt *ort.Runtime, arch model.Arch, params model.Params, engine strin
 			return o, err
 		}
 		o.closers = append(o.closers, func() { _ = o.engine.Close() })
+		if o.updater, err = gorgonia.NewUpdater(cfg.Optimizer.Solver(), params, o.engine.Grads()); err != nil {
+			return o, err
+		}
 	}
 	if err = o.addDensities(rt, params); err != nil {
 		return o, err
@@ -165,7 +167,7 @@ func (o *Ours) Steps(ctx context.Context, n int) ([]time.Duration, error) {
 	took := make([]time.Duration, 0, n)
 	var last time.Time
 	_, err := train.Run(ctx, cfg, o.data, o.runs, train.Deps{
-		Engine: o.engine, Sampler: o.sampler, Log: slog.New(slog.DiscardHandler),
+		Engine: o.engine, Updater: o.updater, Sampler: o.sampler, Log: slog.New(slog.DiscardHandler),
 		Progress: func(done, _ int, _ train.Record) {
 			if now := time.Now(); done > 1 {
 				took = append(took, now.Sub(last))

@@ -27,6 +27,9 @@ var script string
 // ErrNotInstalled is the error of StartTorch where Python or PyTorch is missing.
 var ErrNotInstalled = errors.New("PyTorch is not installed")
 
+// LeftOut is the line for a run without PyTorch.
+const LeftOut = "PyTorch is not installed, the comparison with it is left out: make bench-peer installs it (about 3 GB)"
+
 // Torch is a Python process that makes the same steps with PyTorch. It is for use by one goroutine at a time.
 type Torch struct {
 	About  string // versions, device and threads

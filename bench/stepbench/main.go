@@ -42,7 +42,7 @@ type bench struct {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("stepbench", flag.ContinueOnError)
 	python := flags.String("python", "", "interpreter of an environment with PyTorch; empty: it is left out")
-	nets := flags.String("nets", "", "networks, comma-separated; empty: all")
+	nets := flags.String("nets", "", "networks, comma-separated; empty: all but the largest")
 	engines := flags.String("engines", strings.Join(peers.Engines(), ","), "engines, comma-separated")
 	threads := flags.Int("threads", 2, "threads of each contender")
 	rounds := flags.Int("rounds", 7, "turns of each contender")
@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	list, err := peers.Find(*nets)
+	list, err := peers.Find(*nets, false)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	b.torch, err = peers.StartTorch(ctx, *python, "cpu", *threads)
 	switch {
 	case errors.Is(err, peers.ErrNotInstalled):
-		fmt.Fprintf(out, "PyTorch is not installed, the comparison with it is left out: make bench-peer installs it (about 3 GB)\n")
+		fmt.Fprintln(out, peers.LeftOut)
 	case err != nil:
 		return err
 	default:
