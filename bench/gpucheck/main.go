@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	c := &check{provider: *provider, engines: strings.Split(*engines, ","), budget: *budget, out: out}
 	if c.rt, err = ort.Open(ort.Config{Library: file, Provider: *provider}, nil); err != nil {
-		return err
+		return advised(err)
 	}
 	defer c.rt.Close()
 	if c.cpu, err = ort.Open(ort.Config{Library: file, Provider: "cpu"}, nil); err != nil {
@@ -95,6 +95,27 @@ func onDevice() string {
 		return "onnxruntime"
 	}
 	return strings.Join(engines, ",")
+}
+
+// advised is the error of a provider that does not work, with what to do about it here.
+func advised(err error) error {
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		return err
+	}
+	advice := ""
+	switch missing := strings.Contains(f.What, "cannot open shared object file"); {
+	case missing && strings.Contains(f.What, "libcuda.so"):
+		advice = "run it on a machine with an NVIDIA GPU and its driver: libcuda.so comes with the driver"
+	case missing:
+		advice = "name the folders of the CUDA 13 and cuDNN 9 libraries: make gpu-check CUDA_LIBS=FOLDER:FOLDER, or run make gpu-libs"
+	case strings.Contains(f.What, "build without it"), strings.Contains(f.What, "not enabled in this build"):
+		advice = "take a build of ONNX Runtime with CUDA: make gpu-libs fetches one, make gpu-check ORT_CUDA=FOLDER names another"
+	default:
+		return err
+	}
+	other := *f
+	return other.Do("%s", advice)
 }
 
 // library gives the file in the folder that was named.

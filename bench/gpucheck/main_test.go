@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/fault"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
 
@@ -66,7 +69,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{"no folder", []string{"-ort", filepath.Join(alone, "none")}, "no such folder"},
 		{"empty folder", []string{"-ort", t.TempDir()}, "no libonnxruntime.so"},
-		{"no CUDA provider", []string{"-ort", alone}, "no libonnxruntime_providers_cuda.so beside it"},
+		{"no CUDA provider", []string{"-ort", alone}, "no libonnxruntime_providers_cuda.so beside it); take a build of ONNX Runtime with CUDA: make gpu-libs"},
 		{"CUDA provider that does not load", []string{"-ort", broken}, "provider cuda: does not work"},
 		{"other provider", []string{"-provider", "tpu"}, "wanted cuda or cpu"},
 		{"unknown network", []string{"-nets", "x"}, "convnet-silu"},
@@ -79,6 +82,24 @@ func TestRefused(t *testing.T) {
 		if strings.Contains(out.String(), "passed") {
 			t.Errorf("%s: %s", c.name, &out)
 		}
+	}
+}
+
+func TestAdvice(t *testing.T) {
+	const load = "Failed to load library libonnxruntime_providers_cuda.so with error: %s: cannot open shared object file: No such file or directory"
+	for what, want := range map[string]string{
+		fmt.Sprintf(load, "libcuda.so.1"):                       "a machine with an NVIDIA GPU",
+		fmt.Sprintf(load, "libcublasLt.so.13"):                  "CUDA_LIBS=FOLDER",
+		"CUDA execution provider is not enabled in this build.": "make gpu-libs",
+		"out of memory": "restart",
+	} {
+		err := advised(fault.New(fault.Internal, "provider cuda", "%s", what).Do("restart"))
+		if !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := errors.New("other"); advised(err) != err {
+		t.Error("an error without a place was changed")
 	}
 }
 

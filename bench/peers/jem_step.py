@@ -85,10 +85,9 @@ class Builder:
         return module
 
     def pool(self, spec):
-        func = spec["func"]
-        if func == "global_avg":
+        if spec["pool"] == "global":
             return nn.AdaptiveAvgPool2d(1)
-        pool = {"max": nn.MaxPool2d, "avg": nn.AvgPool2d}[func]
+        pool = {"max": nn.MaxPool2d, "avg": nn.AvgPool2d}[spec["pool"]]
         return pool(spec["kernel"], spec["stride"], spec.get("pad", 0))
 
     def load(self, params, values):
