@@ -196,13 +196,13 @@ func (s *Sampler) scratch(i, n int) *scratch {
 func (w *scratch) inspect(dim, first, step int) error {
 	for r, f := range w.logp {
 		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("langevin: log density of chain %d is %v at step %d: the model has diverged", first+r, f, step)
+			return &NonFinite{What: "log density", Chain: first + r, Step: step, Value: f}
 		}
 		w.maxAbs = max(w.maxAbs, math.Abs(f))
 	}
 	for i, g := range w.grad {
 		if v := float64(g); math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("langevin: gradient of chain %d is %v at step %d: the model has diverged", first+i/dim, g, step)
+			return &NonFinite{What: "gradient", Chain: first + i/dim, Step: step, Value: v}
 		}
 	}
 	return nil

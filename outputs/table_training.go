@@ -3,6 +3,8 @@ package outputs
 // Training is one logged training step.
 type Training struct {
 	Step              int64    `parquet:"step" doc:"Training step, from 1: the state after the step."`
+	Attempt           int32    `parquet:"attempt" doc:"Rollbacks before this row. A step that was taken again after a rollback has a row for each attempt; the highest attempt of a step is the one that counts."`
+	Event             *string  `parquet:"event,optional" doc:"What the guard found at the step and did about it. Null where nothing was found."`
 	Epoch             float64  `parquet:"epoch" doc:"Passes over the training set so far, fractional."`
 	LR                float64  `parquet:"lr" doc:"Learning rate of the step."`
 	Loss              *float64 `parquet:"loss,optional" doc:"Total loss: the weighted sum of the parts below."`
@@ -13,12 +15,15 @@ type Training struct {
 	FData             *float64 `parquet:"f_data,optional" doc:"Mean logsumexp f(x) over the data batch (minus the mean energy). Null where not computed."`
 	FSamples          *float64 `parquet:"f_samples,optional" doc:"Mean logsumexp f(x) over the SGLD samples. Null where the step drew none."`
 	Gap               *float64 `parquet:"gap,optional" doc:"f_data - f_samples: near 0 when samples look like data to the model; a runaway gap is divergence. Null where either is."`
+	GapSign           *float64 `parquet:"gap_sign,optional" doc:"Mean sign of the gap over the last 100 steps, [-1,1]: near 0 while chains follow the model. Null where there is no gap."`
 	GradNorm          *float64 `parquet:"grad_norm,optional" doc:"L2 norm of the parameter gradient before clipping. Null where not computed."`
 	Accuracy          *float64 `parquet:"accuracy,optional" doc:"Share of the labelled batch predicted right, [0,1]. Null where the batch has no labels."`
 	ValidAccuracy     *float64 `parquet:"valid_accuracy,optional" doc:"Share of the validation set predicted right, [0,1]. Null at steps without validation."`
 	ValidNLL          *float64 `parquet:"valid_nll,optional" doc:"Mean negative log likelihood of the validation set in nats. Null at steps without validation."`
 	SampleMean        *float64 `parquet:"sample_mean,optional" doc:"Mean value of the SGLD samples in model space. Null where the step drew none."`
 	DataMean          *float64 `parquet:"data_mean,optional" doc:"Mean value of the data batch in model space. Null where not computed."`
+	SamplesAtBounds   *float64 `parquet:"samples_at_bounds,optional" doc:"Share of the elements of the SGLD samples at a bound of sampler.range, [0,1]. Null where the step drew none."`
+	DataAtBounds      *float64 `parquet:"data_at_bounds,optional" doc:"The same share of the training rows, without data noise; beyond a bound counts as at it. Null where not computed."`
 	ChainDisplacement *float64 `parquet:"chain_displacement,optional" doc:"Root-mean-square change of an element of a chain over the step's SGLD updates, mean over chains, model space. Null where the step drew none."`
 	MaxAbsF           *float64 `parquet:"max_abs_f,optional" doc:"Largest |logsumexp f(x)| of all rows of the step. Null where not computed."`
 }

@@ -2,8 +2,11 @@ package pipeline
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -47,6 +50,31 @@ type RunContext struct {
 
 // StageDir is the directory of the results of a stage that this one refers to.
 func (rc *RunContext) StageDir(ref StageRef) string { return filepath.Join(rc.RunDir, string(ref)) }
+
+// Scratch is a directory for what a stage of long duration keeps for its next run, should this one be stopped: it
+// outlives the process, belongs to this fingerprint alone, and is removed when the stage's results are committed.
+func (rc *RunContext) Scratch() (string, error) {
+	all := rc.run.scratch(rc.Name)
+	dir := filepath.Join(all, rc.Fingerprint[:min(len(rc.Fingerprint), 16)])
+	entries, err := os.ReadDir(all)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", unwritable(all, err)
+	}
+	for _, e := range entries {
+		if e.Name() != filepath.Base(dir) {
+			if err := os.RemoveAll(filepath.Join(all, e.Name())); err != nil {
+				return "", unwritable(all, err)
+			}
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", unwritable(dir, err)
+	}
+	return dir, nil
+}
+
+// scratch holds the scratch directories of a stage.
+func (r *runner) scratch(stage string) string { return filepath.Join(r.runDir, "."+stage+".work") }
 
 // StageHash stands for all results of a stage that this one refers to; "" for any other.
 func (rc *RunContext) StageHash(ref StageRef) string { return rc.inputs.Stages[string(ref)] }

@@ -293,6 +293,9 @@ func (r *runner) commit(ctx context.Context, s *StageConfig, d decision, rc *Run
 	if err := rc.Dir.Commit(); err != nil {
 		return nil, err
 	}
+	if err := os.RemoveAll(r.scratch(s.Name)); err != nil {
+		r.log.Warn("a directory that is no longer needed could not be removed", "error", err)
+	}
 	for path, h := range files {
 		r.hash.put(filepath.Join(s.Name, filepath.FromSlash(path)), h)
 	}

@@ -112,7 +112,7 @@ func (s *Report) addTraining(_ context.Context, rc *pipeline.RunContext, r *repo
 	if s.Training == "" {
 		return nil
 	}
-	if cfg, ok := rc.StageConfig(s.Training).(*Train); ok && cfg.Objective == "jem" {
+	if cfg, ok := rc.StageConfig(s.Training).(*Train); ok && cfg.Generative() {
 		r.GapAlarm = cfg.Guard.GapAlarm
 	}
 	return table(rc, r, s.Training, "training", &r.Training)

@@ -48,7 +48,7 @@ func (s *SGLD) Lint(lc *pipeline.LintContext) {
 		if _, ok := linted(lc)(trainedBy(linted(lc), s.Model)).(*Model); ok {
 			lc.Problem("start", "the model of stage %s was trained by others and has no replay buffer: use start: noise or start: data", s.Model)
 		}
-		if t, ok := linted(lc)(s.Buffer).(*Train); ok && t.Objective != "jem" {
+		if t, ok := linted(lc)(s.Buffer).(*Train); ok && !t.Generative() {
 			lc.Problem("buffer", "stage %s trains a classifier, which leaves no replay buffer: use start: noise or start: data", s.Buffer)
 		}
 		checkSameModel(lc, s.Model, "buffer", s.Buffer)

@@ -2,41 +2,42 @@ package stages
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"time"
+	"path/filepath"
 
 	"github.com/jempipe/jempipe/datasets"
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
-	"github.com/jempipe/jempipe/langevin"
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/lower"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
 	"github.com/jempipe/jempipe/train"
-	"github.com/jempipe/jempipe/train/gorgonia"
 )
 
 // TrainKind trains a joint energy-based model, or the same network as a plain classifier.
 func TrainKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "train", Version: 1,
-		Summary: "Trains a network on a data set: as a joint energy-based model, or as a plain classifier. Writes models/weights.safetensors, models/buffer.safetensors (the replay buffer) and tables/training.parquet.",
+		Name: "train", Version: 2,
+		Summary: "Trains a network on a data set: as a joint energy-based model, or as a plain classifier. Writes models/weights.safetensors, models/buffer.safetensors (the replay buffer), tables/training.parquet and samples/ with pictures of the chains. A run that was stopped goes on from its last checkpoint.",
 		New: func() pipeline.Stage {
-			return &Train{Network: defaultNetwork(), Preprocess: Preprocess{Scale: 1, Layout: "auto"}, MemoryMB: 4096, Config: train.Default()}
+			return &Train{Network: defaultNetwork(), Preprocess: Preprocess{Scale: 1, Layout: "auto"}, MemoryMB: 4096, InitLayout: "jempipe", Config: train.Default()}
 		},
 	}
 }
 
 // Train is the configuration of a train stage.
 type Train struct {
-	Data       pipeline.DataRef `yaml:"data" required:"true" default:"train" doc:"Data set to train on. It is held in memory. Rows without a label take part in p(x) alone."`
-	Validate   pipeline.DataRef `yaml:"validate" default:"valid" doc:"Labelled data set that is evaluated now and then; it decides nothing."`
-	MemoryMB   int64            `yaml:"memory_mb" min:"1" default:"4096" fingerprint:"-" doc:"Largest size of the training rows as float32, in MiB."`
-	Network    Network          `yaml:"network" doc:"Architecture."`
-	Preprocess Preprocess       `yaml:"preprocess" doc:"How raw values become model space. Recorded with the model and built into the exported graphs."`
+	Data       pipeline.DataRef  `yaml:"data" required:"true" default:"train" doc:"Data set to train on. It is held in memory. Rows without a label take part in p(x) alone."`
+	Validate   pipeline.DataRef  `yaml:"validate" default:"valid" doc:"Labelled data set that is evaluated now and then; it decides nothing."`
+	MemoryMB   int64             `yaml:"memory_mb" min:"1" default:"4096" fingerprint:"-" doc:"Largest size of the training rows as float32, in MiB."`
+	Init       pipeline.FileRef  `yaml:"init" doc:"Safetensors file of weights to start from, in place of random ones: of a network of the same architecture, by jempipe or others."`
+	InitNames  map[string]string `yaml:"init_names" doc:"Names in that file where they differ: our name to the one there."`
+	InitLayout string            `yaml:"init_layout" enum:"jempipe|pytorch" default:"jempipe" doc:"pytorch: weights of dense layers stand as [out, in] in the file, and are turned into [in, out]."`
+	Network    Network           `yaml:"network" doc:"Architecture."`
+	Preprocess Preprocess        `yaml:"preprocess" doc:"How raw values become model space. Recorded with the model and built into the exported graphs."`
 	train.Config
 }
 
@@ -56,11 +57,18 @@ func (t *Train) Run(ctx context.Context, rc *pipeline.RunContext) error {
 	if err != nil {
 		return err
 	}
-	res, err := t.fit(ctx, rc, job)
+	scratch, err := rc.Scratch()
+	if err != nil {
+		return err
+	}
+	res, err := t.fit(ctx, rc, job, scratch)
 	if len(res.Records) > 0 {
 		summarise(rc, res)
 	}
 	if err != nil {
+		return t.failed(rc, scratch, job, res, err)
+	}
+	if err := keepPictures(rc, scratch); err != nil {
 		return err
 	}
 	if err := job.bundle.save(rc.Dir.Path("models", weightsFile)); err != nil {
@@ -72,6 +80,19 @@ func (t *Train) Run(ctx context.Context, rc *pipeline.RunContext) error {
 		}
 	}
 	return writeTable(rc, "training", tableMeta(rc, job.bundle.hash(), job.bundle.Classes), trainingRows(res.Records))
+}
+
+// failed keeps what a run that went wrong has recorded, beside its checkpoints, and says where.
+func (t *Train) failed(rc *pipeline.RunContext, scratch string, job trainJob, res train.Result, err error) error {
+	if len(res.Events) == 0 || len(res.Records) == 0 || errors.Is(err, context.Canceled) {
+		return err
+	}
+	path := filepath.Join(scratch, "training.parquet")
+	meta := tableMeta(rc, job.bundle.hash(), job.bundle.Classes)
+	if writing := outputs.WriteAll(path, meta.Map(), trainingRows(res.Records)); writing != nil {
+		return errors.Join(err, writing)
+	}
+	return fmt.Errorf("%w (every step of the run stands in %s)", err, path)
 }
 
 // trainJob is a training run before its first step.
@@ -92,6 +113,9 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 	}
 	seed := stageSeed(rc)
 	params, err := arch.Init(func(i int) *rand.Rand { return keyed.New(seed, "train init").At(uint64(i), 0).Rand })
+	if err == nil && t.Init != "" {
+		err = t.loadInit(rc.File(t.Init), params)
+	}
 	if err != nil {
 		return trainJob{}, err
 	}
@@ -187,118 +211,4 @@ func (t *Train) read(ctx context.Context, rc *pipeline.RunContext, ref pipeline.
 		return nil, datasets.Info{}, fault.New(fault.Data, "data."+string(ref), "no usable row")
 	}
 	return rows, ds.Info(), nil
-}
-
-// fit runs the training loop with gorgonia for the parameters and ONNX Runtime for the chains.
-func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob) (train.Result, error) {
-	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards)
-	if err != nil {
-		return train.Result{}, err
-	}
-	defer engine.Close()
-	updater, err := gorgonia.NewUpdater(t.Optimizer.Solver(), job.bundle.Params, engine.Grads())
-	if err != nil {
-		return train.Result{}, err
-	}
-	rt, err := rc.Runtime()
-	if err != nil {
-		return train.Result{}, err
-	}
-	need := liveOptions{conditional: t.Sampler.Conditional || t.Loss.PXY > 0}
-	if t.Objective == "jem" {
-		need.densities = t.Shards
-	}
-	live, err := newLiveModel(rt, job.bundle, need)
-	if err != nil {
-		return train.Result{}, err
-	}
-	defer live.Close()
-	predict, err := live.predictor(rt)
-	if err != nil {
-		return train.Result{}, err
-	}
-	deps := train.Deps{Engine: engine, Updater: updater, Predict: predict, Log: rc.Log}
-	if t.Objective == "jem" {
-		if deps.Sampler, err = langevin.NewSampler(t.langevin(), job.data.Dim, keyed.New(job.seed, "train sgld"), live.densities...); err != nil {
-			return train.Result{}, err
-		}
-	}
-	started := time.Now()
-	deps.Progress = func(done, total int, r train.Record) {
-		rc.Progress(int64(done), int64(total), "loss %.3f, gap %.3f, accuracy %.3f", r.Loss, r.Gap(), r.Accuracy)
-	}
-	res, err := train.Run(ctx, t.Config, job.data, job.seed, deps)
-	if n := len(res.Records); n > 0 {
-		speed := float64(n) / time.Since(started).Seconds()
-		rc.Measure("steps_per_second", speed)
-		rc.Log.Info("training ended", "steps", n, "steps_per_second", math.Round(speed*10)/10)
-	}
-	return res, err
-}
-
-func (t *Train) langevin() langevin.Config {
-	s := t.Sampler
-	return langevin.Config{Steps: s.Steps, StepSize: s.StepSize, NoiseStd: s.NoiseStd, GradClip: s.GradClip, Clamp: s.Clamp, Lo: s.Range[0], Hi: s.Range[1]}
-}
-
-// summarise tells how the run ended, for run.json.
-func summarise(rc *pipeline.RunContext, res train.Result) {
-	last := res.Records[len(res.Records)-1]
-	for key, v := range map[string]float64{
-		"final_loss": last.Loss, "final_valid_accuracy": last.ValidAccuracy, "final_valid_nll": last.ValidNLL,
-	} {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			rc.Detail(key, v)
-		}
-	}
-	if res.Buffer == nil {
-		return
-	}
-	var gap float64
-	tail := res.Records[len(res.Records)-min(len(res.Records), 100):]
-	for _, r := range tail {
-		gap += r.Gap() / float64(len(tail))
-	}
-	rc.Detail("gap_mean_last_100_steps", gap)
-	rc.Detail("gap_alarms", res.Alarms)
-	rc.Detail("buffer_mean", res.Buffer.Mean())
-}
-
-func trainingRows(records []train.Record) []outputs.Training {
-	rows := make([]outputs.Training, len(records))
-	for i, r := range records {
-		rows[i] = outputs.Training{
-			Step: int64(r.Step), Epoch: r.Epoch, LR: r.LearningRate,
-			Loss: outputs.Defined(r.Loss), LossPX: outputs.Defined(r.PX), LossPYX: outputs.Defined(r.PYgivenX), LossPXY: outputs.Defined(r.PXY), LossReg: outputs.Defined(r.Reg),
-			FData: outputs.Defined(r.FData), FSamples: outputs.Defined(r.FSamples), Gap: outputs.Defined(r.Gap()), GradNorm: outputs.Defined(r.GradNorm),
-			Accuracy: outputs.Defined(r.Accuracy), ValidAccuracy: outputs.Defined(r.ValidAccuracy), ValidNLL: outputs.Defined(r.ValidNLL),
-			SampleMean: outputs.Defined(r.SampleMean), DataMean: outputs.Defined(r.DataMean), ChainDisplacement: outputs.Defined(r.Displacement), MaxAbsF: outputs.Defined(r.MaxAbsF),
-		}
-	}
-	return rows
-}
-
-func saveBuffer(path string, b *langevin.Buffer, weights string) error {
-	t := model.Tensor{Name: "buffer", Shape: []int{b.Size, b.Dim}, Data: b.X}
-	return writeSafetensors(path, model.Params{t}, map[string]string{"classes": fmt.Sprint(b.Classes), "weights_sha256": weights})
-}
-
-// loadBuffer reads the replay buffer that belongs to a model.
-func loadBuffer(path, weights string) (*langevin.Buffer, error) {
-	params, meta, err := readSafetensors(path)
-	if err != nil {
-		return nil, err
-	}
-	if meta["weights_sha256"] != weights {
-		return nil, fault.New(fault.Config, path, "the replay buffer was trained with another model").Do("let model and buffer name the same training")
-	}
-	b := &langevin.Buffer{Classes: 1}
-	if len(params) != 1 || len(params[0].Shape) != 2 {
-		return nil, fault.New(fault.Data, path, "want one tensor of shape [chains, elements]")
-	}
-	if _, err := fmt.Sscan(meta["classes"], &b.Classes); err != nil || b.Classes < 1 {
-		return nil, fault.New(fault.Data, path, "metadata classes is %q, want a positive number", meta["classes"])
-	}
-	b.X, b.Size, b.Dim = params[0].Data, params[0].Shape[0], params[0].Shape[1]
-	return b, nil
 }

@@ -2,15 +2,16 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
+	"time"
 
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/langevin"
-	"github.com/jempipe/jempipe/score"
+	"github.com/jempipe/jempipe/model"
 )
 
 // Data is the rows of a run in model space.
@@ -27,330 +28,358 @@ type Data struct {
 // Rows is the number of training rows.
 func (d Data) Rows() int { return len(d.X) / d.Dim }
 
-// Record is what a step tells. Fields that a step does not have are NaN.
-type Record struct {
-	Step         int // counted from 1
-	Epoch        float64
-	LearningRate float64
-	Terms
-	GradNorm      float64 // before clipping
-	DataMean      float64 // mean element of the real rows of p(x)
-	SampleMean    float64 // mean element of the chains after sampling
-	Displacement  float64 // see langevin.Stats
-	ValidAccuracy float64 // after this step, where it was evaluated
-	ValidNLL      float64
-}
-
-// Gap is f(data) - f(samples): near 0 with changing sign while chains follow the model.
-func (r Record) Gap() float64 { return r.FData - r.FSamples }
-
-// Deps is what a run works with. Sampler may be nil for the classifier objective.
+// Deps is what a run works with.
 type Deps struct {
-	Engine   Engine
-	Updater  Updater                                                   // of the engine's parameters and gradients
-	Sampler  *langevin.Sampler                                         // chains over the current weights
-	Predict  func(ctx context.Context, x []float32) ([]float32, error) // logits [n,K] with the current weights
-	Progress func(done, total int, r Record)                           // called after each step; may be nil
-	Log      *slog.Logger
+	Params    model.Params // of the engine, whose memory they share; they end as the result
+	Engine    Engine
+	Updater   Updater                                                   // of the engine's parameters and gradients
+	Densities []langevin.Density                                        // of the current weights, for chains side by side; none for the classifier objective
+	Predict   func(ctx context.Context, x []float32) ([]float32, error) // logits [n,K] with the current weights
+	// Checkpoints is a directory of this run alone: a run that finds checkpoints there goes on from the newest. Without
+	// one the run cannot be continued, and the guard has nothing to go back to.
+	Checkpoints string
+	Progress    func(done, total int, r Record)                         // called after each step; may be nil
+	Pictures    func(step int, chains []float32, classes []int32) error // sees the chains every Config.SamplesEvery steps; may be nil
+	Log         *slog.Logger
 }
 
-// Result is what a run leaves behind, apart from the parameters, which the engine updated in place.
+// Result is what a run leaves behind, apart from the parameters.
 type Result struct {
 	Records []Record
-	Buffer  *langevin.Buffer // nil for the classifier objective
-	Alarms  int              // how often the gap alarm was raised
+	Events  []Event
+	Buffer  *langevin.Buffer // nil without chains
+	Alarms  int              // how often the gap alarm was raised since the run began or was continued
+	Best    *Selected        // the evaluation whose weights are the result, where Config.Select asks for one
+	Resumed int              // steps done at the checkpoint that the run continued from
+}
+
+// Selected is an evaluation that was chosen by its metric.
+type Selected struct {
+	Step  int
+	Value float64
 }
 
 // run is the state of a training run.
 type run struct {
-	cfg    Config
-	data   Data
-	deps   Deps
-	layout layout
-	batch  Batch
-	total  int
+	cfg   Config
+	data  Data
+	deps  Deps
+	seed  uint64
+	total int
+	width float64 // of the sampler's range
+	edge  float64 // share of the training rows' elements at its bounds
 
-	orderX, orderY *order
-	noise          keyed.Source
-	draws          keyed.Source
-	classDraws     keyed.Source
-	buffer         *langevin.Buffer
-
-	labels, classes, sampleClasses []int32
-	slots                          []int
-	highGap                        int
-	result                         Result
+	*feed
+	state    facts
+	records  []Record
+	watch    watch
+	average  model.Params // moving average of the weights; nil without
+	best     model.Params // weights of state.Best; nil without
+	spectral *spectral
+	store    *checkpoints
+	written  time.Time     // when the last checkpoint was
+	saved    [2]int        // its step and attempt
+	took     time.Duration // of the last step
+	result   Result
 }
 
-// Run trains. It returns what was recorded so far together with an error.
+// Run trains. It returns what was recorded so far together with an error. A cancelled run writes a checkpoint first.
 func Run(ctx context.Context, cfg Config, data Data, seed uint64, deps Deps) (Result, error) {
 	r, err := newRun(cfg, data, seed, deps)
-	if err != nil {
+	if err == nil {
+		err = r.begin()
+	}
+	if err == nil {
+		err = r.loop(ctx)
+	}
+	if err == nil {
+		r.finish()
+	}
+	if r == nil {
 		return Result{}, err
 	}
-	for step := range r.total {
-		if err := ctx.Err(); err != nil {
-			return r.result, err
-		}
-		rec, err := r.step(ctx, step)
-		if err != nil {
-			return r.result, fmt.Errorf("step %d of %d: %w", step+1, r.total, err)
-		}
-		r.result.Records = append(r.result.Records, rec)
-		r.watchGap(rec)
-		if deps.Progress != nil {
-			deps.Progress(step+1, r.total, rec)
-		}
-	}
-	return r.result, nil
+	r.result.Records, r.result.Events = r.records, r.state.Events
+	return r.result, err
 }
 
 func newRun(cfg Config, data Data, seed uint64, deps Deps) (*run, error) {
-	l := cfg.layout()
-	r := &run{cfg: cfg, data: data, deps: deps, layout: l, total: cfg.TotalSteps(data.Rows())}
-	r.batch = Batch{X: make([]float32, l.rows*data.Dim), Alpha: make([]float32, l.rows), Beta: make([]float32, l.rows),
-		Gamma: make([]float32, l.rows*data.Classes)}
-	r.labels = make([]int32, l.labelled.n())
-	r.classes = make([]int32, l.joint.n())
-	r.slots = make([]int, cfg.BatchSize)
-	r.noise = keyed.New(seed, "train data noise")
-	r.draws = keyed.New(seed, "train buffer draws")
-	r.classDraws = keyed.New(seed, "train chain classes")
-
-	all := make([]int, data.Rows())
-	for i := range all {
-		all[i] = i
-	}
-	r.orderX = newOrder(all, keyed.New(seed, "train order p(x)"))
-	labelled := labelledRows(data.Labels, data.Classes, cfg.PerClass)
-	if cfg.OneBatch && cfg.generative() {
-		labelled = all
-	}
-	r.orderY = newOrder(labelled, keyed.New(seed, "train order p(y|x)"))
 	if cfg.Supervised() && known(data.Labels) == 0 {
 		return nil, fault.New(fault.Data, "", "no training row has a label: the cross-entropy has nothing to learn from").
-			Do("give labels, or set loss.p_y_given_x to 0 to train p(x) alone")
+			Do("give labels, or set objective: density to train p(x) alone")
 	}
-	if !cfg.generative() {
+	r := &run{cfg: cfg, data: data, deps: deps, seed: seed, total: cfg.TotalSteps(data.Rows()), feed: newFeed(cfg, data)}
+	r.state = facts{LRScale: 1, StepScale: 1}
+	if deps.Checkpoints != "" {
+		r.store = &checkpoints{dir: deps.Checkpoints, keep: cfg.Checkpoint.Keep}
+	}
+	if cfg.EMA > 0 {
+		r.average = deps.Params.Clone()
+	}
+	if cfg.SpectralNorm {
+		r.spectral = newSpectral(deps.Params, deps.Engine.Grads(), keyed.New(seed, "train spectral norm"))
+	}
+	if !cfg.Generative() {
 		return r, nil
 	}
+	lo, hi := cfg.Sampler.Range[0], cfg.Sampler.Range[1]
+	r.width, r.edge = hi-lo, atBounds(data.X, lo, hi)
 	slices := 1
-	if cfg.sliced() {
+	if cfg.Conditional() {
 		slices = data.Classes
 	}
 	var err error
-	r.buffer, err = langevin.NewBuffer(cfg.Sampler.BufferSize, data.Dim, slices, cfg.Sampler.Range[0], cfg.Sampler.Range[1],
-		keyed.New(seed, "train buffer start"))
+	r.buffer, err = langevin.NewBuffer(cfg.Sampler.BufferSize, data.Dim, slices, lo, hi, keyed.New(seed, "train buffer start"))
 	r.result.Buffer = r.buffer
 	return r, err
 }
 
-// labelledRows lists the rows with a label, at most perClass of each class (0: all), in file order.
-func labelledRows(labels []int32, classes, perClass int) []int {
-	seen := make([]int, classes)
-	var rows []int
-	for i, y := range labels {
-		if y >= 0 && (perClass == 0 || seen[y] < perClass) {
-			seen[y]++
-			rows = append(rows, i)
-		}
+// begin continues from the newest checkpoint, or writes the first one.
+func (r *run) begin() error {
+	if r.store == nil {
+		return r.attempt()
 	}
-	return rows
-}
-
-func (r *run) step(ctx context.Context, step int) (Record, error) {
-	rec := Record{Step: step + 1, Epoch: float64(step+1) * float64(r.cfg.BatchSize) / float64(r.data.Rows()),
-		LearningRate: r.cfg.Optimizer.LearningRate(step, r.total)}
-	nan := math.NaN()
-	rec.DataMean, rec.SampleMean, rec.Displacement, rec.ValidAccuracy, rec.ValidNLL = nan, nan, nan, nan, nan
-
-	r.fill(step)
-	if r.cfg.generative() {
-		if err := r.sample(ctx, step, &rec); err != nil {
-			return rec, err
-		}
-	}
-	r.cfg.weigh(r.layout, r.batch, r.data.Classes, r.labels, r.classes)
-	logits, err := r.deps.Engine.Gradients(r.batch)
+	from, err := r.store.newest(func(err error) {
+		r.deps.Log.Warn("a checkpoint cannot be used; taking the one before", "error", err)
+	})
 	if err != nil {
-		return rec, err
+		return fmt.Errorf("checkpoints in %s: %w", r.store.dir, err)
 	}
-	rec.Terms = r.cfg.terms(r.layout, logits, r.data.Classes, r.labels, r.classes)
-	rec.GradNorm = gradientNorm(r.deps.Engine.Grads())
-	if err := r.cfg.Guard.inspect(rec); err != nil {
-		return rec, err
-	}
-	if c := r.cfg.Optimizer.ClipNorm; c > 0 && rec.GradNorm > c {
-		scale(r.deps.Engine.Grads(), c/rec.GradNorm)
-	}
-	err = r.deps.Updater.Step(rec.LearningRate)
-	forget(r.deps.Engine.Grads())
-	if err != nil {
-		return rec, err
-	}
-	if (step+1)%r.cfg.EvalEvery == 0 || step+1 == r.total {
-		err = r.evaluate(ctx, &rec)
-	}
-	return rec, err
-}
-
-// fill copies the real rows of a step into the batch and adds the data noise.
-func (r *run) fill(step int) {
-	put := func(k rowRange, o *order, purpose uint64, labels []int32) {
-		for i := range k.n() {
-			row := o.at(step*k.n() + i)
-			if labels != nil {
-				labels[i] = r.data.Labels[row]
-			}
-			x := r.row(k.from + i)
-			copy(x, r.data.X[row*r.data.Dim:(row+1)*r.data.Dim])
-			r.addNoise(x, uint64(step)*uint64(r.layout.rows)+uint64(k.from+i), purpose)
+	if from == nil {
+		if err := r.attempt(); err != nil {
+			return err
 		}
+		return r.save(false)
 	}
-	put(r.layout.data, r.orderX, 0, nil)
-	if r.layout.labelled != r.layout.data {
-		put(r.layout.labelled, r.orderY, 1, r.labels)
-		return
-	}
-	for i := range r.labels {
-		r.labels[i] = r.data.Labels[r.orderX.at(step*r.layout.data.n()+i)]
-	}
-}
-
-func (r *run) row(i int) []float32 { return r.batch.X[i*r.data.Dim : (i+1)*r.data.Dim] }
-
-func (r *run) addNoise(x []float32, index, purpose uint64) {
-	if r.cfg.DataNoise == 0 {
-		return
-	}
-	rng := r.noise.At(index, purpose)
-	for j := range x {
-		x[j] += float32(r.cfg.DataNoise * rng.NormFloat64())
-	}
-}
-
-// sample advances the chains of a step and puts them into the batch and back into the buffer.
-func (r *run) sample(ctx context.Context, step int, rec *Record) error {
-	if r.cfg.Sampler.Conditional {
-		r.sampleClasses = r.drawClasses(r.sampleClasses, r.layout.samples.n(), step)
-	}
-	st, err := r.chains(ctx, step, r.layout.samples, r.sampleClasses, 0)
-	if err != nil {
+	if err := r.restore(*from); err != nil {
 		return err
 	}
-	rec.Displacement = st.Displacement
-	rec.DataMean = mean(r.batch.X[r.layout.data.from*r.data.Dim : r.layout.data.to*r.data.Dim])
-	rec.SampleMean = mean(r.batch.X[r.layout.samples.from*r.data.Dim : r.layout.samples.to*r.data.Dim])
-	if r.layout.joint.n() == 0 {
+	r.records, r.state.Events = from.records, from.Events
+	for _, rec := range r.records {
+		r.follow(rec)
+	}
+	r.result.Resumed, r.written, r.saved = r.state.Step, time.Now(), [2]int{r.state.Step, r.state.Attempt}
+	r.deps.Log.Info("continuing from a checkpoint", "step", r.state.Step, "of", r.total, "rollbacks", r.state.Attempt)
+	return nil
+}
+
+// follow brings the watch to the state it had after a record.
+func (r *run) follow(rec Record) {
+	if rec.Event != "" {
+		r.watch = watch{}
+		return
+	}
+	r.watch.add(r.cfg.Guard, rec, r.width)
+}
+
+// attempt sets the random streams and the sampler of the current attempt.
+func (r *run) attempt() (err error) {
+	seed := r.seed
+	if r.state.Attempt > 0 {
+		seed = keyed.New(r.seed, "train attempt").Seed(uint64(r.state.Attempt))
+	}
+	r.feed.seed(seed)
+	if !r.cfg.Generative() {
 		return nil
 	}
-	// The joint chains take the labels of the labelled rows, as the authors do. A chain without a label runs in some
-	// class but takes no part in the loss.
-	copy(r.classes, r.labels)
-	classes := slices.Clone(r.classes)
-	for i, y := range classes {
-		classes[i] = max(y, 0)
-	}
-	_, err = r.chains(ctx, step, r.layout.joint, classes, 1)
+	rule := r.cfg.Sampler.rule()
+	rule.StepSize *= r.state.StepScale
+	r.sampler, err = langevin.NewSampler(rule, r.data.Dim, keyed.New(seed, "train sgld"), r.deps.Densities...)
 	return err
 }
 
-func (r *run) drawClasses(into []int32, n, step int) []int32 {
-	if len(into) != n {
-		into = make([]int32, n)
-	}
-	rng := r.classDraws.At(uint64(step), 0)
-	for i := range into {
-		into[i] = int32(rng.IntN(r.data.Classes))
-	}
-	return into
-}
-
-// chains runs one set of chains from the buffer. set tells the sets of one step apart.
-func (r *run) chains(ctx context.Context, step int, k rowRange, classes []int32, set uint64) (langevin.Stats, error) {
-	x := r.batch.X[k.from*r.data.Dim : k.to*r.data.Dim]
-	rng := r.draws.At(uint64(step), set)
-	r.buffer.Draw(x, r.slots, classes, r.cfg.Sampler.Restart, rng.Rand)
-	keys := make([]uint64, k.n())
-	for i := range keys {
-		keys[i] = uint64(step)*uint64(r.layout.rows) + uint64(k.from+i)
-	}
-	st, err := r.deps.Sampler.Run(ctx, langevin.Chains{X: x, Keys: keys, Classes: classes}, nil)
-	if err != nil {
-		return st, err
-	}
-	r.buffer.Put(r.slots, x)
-	return st, nil
-}
-
-func mean(x []float32) float64 {
-	var sum float64
-	for _, v := range x {
-		sum += float64(v)
-	}
-	return sum / float64(len(x))
-}
-
-const divergedRemedy = "lower optimizer.lr, raise loss.energy_l2, set sampler.grad_clip and sampler.clamp, or change the seed"
-
-// inspect turns a diverged step into an error.
-func (g Guard) inspect(r Record) error {
-	switch {
-	case r.NonFinite >= 0:
-		return fmt.Errorf("training diverged: row %d of the batch has a non-finite logit; %s", r.NonFinite, divergedRemedy)
-	case math.IsNaN(r.GradNorm) || math.IsInf(r.GradNorm, 0):
-		return fmt.Errorf("training diverged: the norm of the parameter gradient is %v; %s", r.GradNorm, divergedRemedy)
-	case g.MaxLoss > 0 && math.Abs(r.Loss) > g.MaxLoss:
-		return fmt.Errorf("training diverged: the loss is %.4g, its limit (guard.max_loss) %g; %s", r.Loss, g.MaxLoss, divergedRemedy)
-	case g.MaxLogit > 0 && r.MaxAbsF > g.MaxLogit:
-		return fmt.Errorf("training diverged: a log density is %.4g, its limit (guard.max_log_density) %g; %s", r.MaxAbsF, g.MaxLogit, divergedRemedy)
-	}
-	return nil
-}
-
-// watchGap warns when chains have stopped to follow the model: the loss stays finite then and accuracy fine, but the
-// density is no longer trained against its own samples.
-func (r *run) watchGap(rec Record) {
-	if !(rec.Gap() > r.cfg.Guard.GapAlarm) {
-		r.highGap = 0
-		return
-	}
-	r.highGap++
-	if r.highGap == r.cfg.Guard.GapSteps {
-		r.result.Alarms++
-		r.deps.Log.Warn("the chains no longer follow the model: samples are much less likely than data",
-			"step", rec.Step, "gap", rec.Gap(), "limit", r.cfg.Guard.GapAlarm, "for_steps", r.cfg.Guard.GapSteps,
-			"remedy", "raise sampler.steps or sampler.step_size, or lower optimizer.lr")
-	}
-}
-
-// evaluate adds accuracy and negative log-likelihood of the validation rows to a record.
-func (r *run) evaluate(ctx context.Context, rec *Record) error {
-	if len(r.data.ValidLabels) == 0 {
-		return nil
-	}
-	logits, err := r.deps.Predict(ctx, r.data.ValidX)
-	if err != nil {
-		return fmt.Errorf("validation: %w", err)
-	}
-	n, right, nll := 0, 0, 0.0
-	k := r.data.Classes
-	for i, y := range r.data.ValidLabels {
-		if y < 0 {
+func (r *run) loop(ctx context.Context) error {
+	for {
+		if r.state.Step >= r.total {
+			found := r.verdict(ctx)
+			if found == nil {
+				return nil
+			}
+			if err := r.answer(found, nil); err != nil {
+				return err
+			}
 			continue
 		}
-		z := logits[i*k : (i+1)*k]
-		n++
-		nll += score.NLL(z, y)
-		if pred, _ := score.Argmax(z); pred == int(y) {
-			right++
+		if err := ctx.Err(); err != nil {
+			if r.store == nil || r.saved == [2]int{r.state.Step, r.state.Attempt} {
+				return err
+			}
+			return errors.Join(err, r.save(true))
+		}
+		if err := r.advance(ctx); err != nil {
+			return err
 		}
 	}
-	if math.IsNaN(nll) || math.IsInf(nll, 0) {
-		return fmt.Errorf("training diverged: the negative log-likelihood of the validation rows is %v; %s", nll, divergedRemedy)
+}
+
+// advance takes a step and looks at what came of it.
+func (r *run) advance(ctx context.Context) error {
+	const short = 2 * time.Second // a step that takes less is finished before a cancelled run stops
+	if r.took < short {
+		ctx = context.WithoutCancel(ctx)
 	}
-	if n > 0 {
-		rec.ValidAccuracy, rec.ValidNLL = float64(right)/float64(n), nll/float64(n)
+	started := time.Now()
+	rec, err := r.step(ctx)
+	r.took = time.Since(started)
+	var found *trouble
+	if err != nil && !errors.As(err, &found) {
+		return fmt.Errorf("step %d of %d: %w", rec.Step, r.total, err)
+	}
+	if found == nil {
+		found = r.look(&rec)
+	}
+	if found != nil {
+		return r.answer(found, &rec)
+	}
+	r.records = append(r.records, rec)
+	r.state.Step++
+	if err := r.tell(rec); err != nil {
+		return err
+	}
+	c := r.cfg.Checkpoint
+	switch {
+	case r.store == nil || r.state.Step == r.total:
+		return nil
+	case r.state.Step%c.Every == 0:
+		return r.save(false)
+	case c.Minutes > 0 && time.Since(r.written).Minutes() > c.Minutes:
+		return r.save(true)
 	}
 	return nil
+}
+
+// look gives a step to the watch over the gap.
+func (r *run) look(rec *Record) *trouble {
+	alarm, found := r.watch.add(r.cfg.Guard, *rec, r.width)
+	rec.GapSign = r.watch.sign()
+	if alarm {
+		r.result.Alarms++
+		r.deps.Log.Warn("the chains no longer follow the model: samples are much less likely than data",
+			"step", rec.Step, "gap", rec.Gap(), "limit", r.cfg.Guard.GapAlarm, "for_steps", r.cfg.Guard.GapSteps, "remedy", r.cfg.advice(collapse))
+	}
+	return found
+}
+
+// answer deals with trouble: back to a checkpoint from before it, or an error.
+func (r *run) answer(found *trouble, rec *Record) error {
+	step := min(r.state.Step+1, r.total)
+	since := found.since
+	if since == 0 {
+		since = step
+	}
+	action := r.cfg.Guard.OnDivergence
+	if found.kind == collapse {
+		action = r.cfg.Guard.OnCollapse
+	}
+	event := Event{Step: step, Attempt: r.state.Attempt, Kind: found.kind, What: found.what, To: -1}
+	var back *saved
+	if action == "rollback" && r.store != nil && r.state.Attempt < r.cfg.Guard.MaxRollbacks {
+		var err error
+		if back, err = r.store.before(since); err != nil {
+			return fmt.Errorf("step %d of %d: %s, and no way back: %w", step, r.total, found, err)
+		}
+	}
+	if back != nil {
+		event.To = back.Step
+	}
+	if rec != nil {
+		rec.Event = event.String()
+		r.records = append(r.records, *rec)
+	}
+	r.state.Events = append(r.state.Events, event)
+	if back == nil {
+		return fmt.Errorf("step %d of %d: training has gone wrong (%s) after %d rollbacks; %s",
+			step, r.total, found, r.state.Attempt, r.cfg.advice(found.kind))
+	}
+	return r.rollback(*back, event)
+}
+
+// String is what stands in the table.
+func (e Event) String() string {
+	if e.To < 0 {
+		return e.Kind + ": " + e.What
+	}
+	return fmt.Sprintf("%s: %s; back to step %d", e.Kind, e.What, e.To)
+}
+
+// rollback goes on from an earlier checkpoint with other random streams and smaller steps.
+func (r *run) rollback(to saved, event Event) error {
+	attempt, lr, size, events := r.state.Attempt+1, r.state.LRScale, r.state.StepScale, r.state.Events
+	if err := r.restore(to); err != nil {
+		return err
+	}
+	r.state.Attempt, r.state.LRScale, r.state.StepScale, r.state.Events = attempt, lr*r.cfg.Guard.LRFactor, size, events
+	if event.Kind == divergence {
+		r.state.StepScale *= r.cfg.Guard.StepFactor
+	}
+	r.state.Returned, r.state.Between = true, false
+	r.watch = watch{}
+	if err := r.attempt(); err != nil {
+		return err
+	}
+	r.deps.Log.Warn("training has gone wrong; going back", "kind", event.Kind, "found", event.What, "step", event.Step, "back_to", r.state.Step,
+		"rollback", attempt, "of", r.cfg.Guard.MaxRollbacks, "lr_scale", r.state.LRScale, "sampler_step_scale", r.state.StepScale)
+	return r.save(false)
+}
+
+// verdict looks at the finished run: a supervised model that gives every validation row one and the same class after
+// some hundred steps is dead, however calm its losses are.
+func (r *run) verdict(ctx context.Context) *trouble {
+	const enough = 500
+	if !r.cfg.Supervised() || r.total < enough || len(r.data.ValidLabels) == 0 {
+		return nil
+	}
+	logits, err := r.predict(ctx)
+	if err != nil {
+		return nil // the last step has evaluated the same rows
+	}
+	if class, one := r.constant(logits); one {
+		return &trouble{kind: divergence, what: fmt.Sprintf("the trained model puts every validation row into class %d", class)}
+	}
+	return nil
+}
+
+// tell reports a step.
+func (r *run) tell(rec Record) error {
+	if r.deps.Progress != nil {
+		r.deps.Progress(rec.Step, r.total, rec)
+	}
+	if n := r.cfg.LogEvery; n > 0 && rec.Step%n == 0 {
+		r.deps.Log.Info("training", rec.health()...)
+	}
+	if n := r.cfg.SamplesEvery; n > 0 && rec.Step%n == 0 && r.deps.Pictures != nil && r.cfg.Generative() {
+		classes := r.sampleClasses
+		if r.layout.samples.n() == 0 {
+			classes = r.classes
+		}
+		return r.deps.Pictures(rec.Step, r.rows(r.layout.negative()), classes)
+	}
+	return nil
+}
+
+// health lists the figures of a log line.
+func (r Record) health() (out []any) {
+	out = []any{"step", r.Step}
+	for _, f := range []struct {
+		key string
+		v   float64
+	}{{"loss", r.Loss}, {"f_data", r.FData}, {"f_samples", r.FSamples}, {"gap", r.Gap()}, {"gap_sign", r.GapSign}, {"grad_norm", r.GradNorm},
+		{"accuracy", r.Accuracy}, {"valid_accuracy", r.ValidAccuracy}, {"sample_mean", r.SampleMean}, {"data_mean", r.DataMean},
+		{"samples_at_bounds", r.SamplesAtBounds}, {"data_at_bounds", r.DataAtBounds}, {"displacement", r.Displacement}, {"lr", r.LearningRate}} {
+		if !math.IsNaN(f.v) {
+			out = append(out, f.key, float64(float32(f.v)))
+		}
+	}
+	return out
+}
+
+// finish leaves the selected weights in the parameters.
+func (r *run) finish() {
+	from := r.average
+	if r.best != nil {
+		from = r.best
+		r.result.Best = &Selected{r.state.Best.Step, r.state.Best.Value}
+	}
+	if from != nil {
+		fill(r.deps.Params, from, "")
+	}
 }

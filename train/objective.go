@@ -40,23 +40,40 @@ func (c Config) layout() layout {
 		l.rows = r.to
 		return r
 	}
-	if !c.generative() {
-		l.labelled = next()
-		return l
+	w := c.weights()
+	if w.PX > 0 {
+		l.data = next()
 	}
-	l.data = next()
 	switch {
 	case !c.Supervised():
-	case c.OneBatch:
+	case c.OneBatch && w.PX > 0:
 		l.labelled = l.data
 	default:
 		l.labelled = next()
 	}
-	l.samples = next()
-	if c.Loss.PXY > 0 {
+	if w.PX > 0 {
+		l.samples = next()
+	}
+	if w.PXY > 0 {
 		l.joint = next()
 	}
 	return l
+}
+
+// positive and negative are the real rows and the chains whose energies are compared: those of p(x), or where that has
+// no weight those of p(x|y).
+func (l layout) positive() rowRange {
+	if l.data.n() == 0 && l.joint.n() > 0 {
+		return l.labelled
+	}
+	return l.data
+}
+
+func (l layout) negative() rowRange {
+	if l.samples.n() == 0 {
+		return l.joint
+	}
+	return l.samples
 }
 
 // Rows is the number of rows of every batch of a run: what an engine is built for.
@@ -68,24 +85,42 @@ func (c Config) weigh(l layout, b Batch, k int, labels, classes []int32) {
 	clear(b.Alpha)
 	clear(b.Beta)
 	clear(b.Gamma)
-	if c.generative() {
-		spread(b.Alpha, l.data, -c.Loss.PX)
-		spread(b.Alpha, l.samples, c.Loss.PX)
-		spread(b.Beta, l.data, c.Loss.EnergyReg)
-		spread(b.Beta, l.samples, c.Loss.EnergyReg)
-		perClass(b.Gamma, l.joint, k, classes, c.Loss.PXY)
-		perClass(b.Gamma, l.labelled, k, labels, -c.Loss.PXY)
+	w := c.weights()
+	spread(b.Alpha, l.data, -w.PX)
+	spread(b.Alpha, l.samples, w.PX)
+	perClass(b.Gamma, l.joint, k, classes, w.PXY)
+	if w.PXY > 0 {
+		perClass(b.Gamma, l.labelled, k, labels, -w.PXY)
 	}
-	n := known(labels)
-	if n == 0 {
-		return
+	if c.Generative() {
+		spread(b.Beta, l.positive(), w.EnergyReg)
+		spread(b.Beta, l.negative(), w.EnergyReg)
 	}
-	w := float32(c.Loss.PYgivenX / float64(n))
+	if n := known(labels); n > 0 {
+		c.crossEntropy(l, b, k, labels, w.PYgivenX/float64(n))
+	}
+	if c.Accumulate > 1 {
+		for _, s := range [][]float32{b.Alpha, b.Beta, b.Gamma} {
+			for i := range s {
+				s[i] /= float32(c.Accumulate)
+			}
+		}
+	}
+}
+
+// crossEntropy adds the cross-entropy of each labelled row with the given weight: lse - sum_k t_k z_k for the smoothed
+// label t.
+func (c Config) crossEntropy(l layout, b Batch, k int, labels []int32, weight float64) {
+	smooth := c.Loss.Smoothing
 	for i, y := range labels {
-		if y >= 0 {
-			r := l.labelled.from + i
-			b.Alpha[r] += w
-			b.Gamma[r*k+int(y)] -= w
+		if y < 0 {
+			continue
+		}
+		r := l.labelled.from + i
+		b.Alpha[r] += float32(weight)
+		b.Gamma[r*k+int(y)] -= float32(weight * (1 - smooth))
+		for j := range b.Gamma[r*k : (r+1)*k] {
+			b.Gamma[r*k+j] -= float32(weight * smooth / float64(k))
 		}
 	}
 }
@@ -117,15 +152,17 @@ func known(classes []int32) int {
 	return n
 }
 
-// Terms are the parts of the loss of one step, from the logits in float64.
+// Terms are the parts of the loss of one step, from the logits in float64, means over the batches of the step. f is
+// the log-sum-exp of the logits, minus the energy; where the objective has p(x|y) but no p(x), f of FData and FSamples
+// is the logit of the row's class.
 type Terms struct {
 	Loss     float64 // their weighted sum
-	PX       float64 // mean f(samples) - mean f(data); NaN without chains
-	PYgivenX float64 // cross-entropy; NaN without labels
+	PX       float64 // mean f(samples) - mean f(data); NaN without chains of p(x)
+	PYgivenX float64 // cross-entropy with smoothed labels; NaN without labels
 	PXY      float64 // mean f(samples, y) - mean f(data, y); NaN where unused
 	Reg      float64 // energy regulariser; NaN without chains
 
-	FData     float64 // mean f of the real rows of p(x), f = log-sum-exp of the logits; NaN without chains
+	FData     float64 // mean f of the real rows; NaN without chains
 	FSamples  float64 // mean f of the chains; NaN without chains
 	Accuracy  float64 // share of labelled rows whose largest logit is their label; NaN without labels
 	MaxAbsF   float64 // largest |f| of all rows
@@ -145,16 +182,24 @@ func (c Config) terms(l layout, logits []float32, k int, labels, classes []int32
 		}
 		t.MaxAbsF = max(t.MaxAbsF, math.Abs(f[r]))
 	}
-	if c.generative() {
+	w := c.weights()
+	if c.Generative() {
 		var sq1, sq2 float64
-		t.FData, sq1 = moments(f, l.data)
-		t.FSamples, sq2 = moments(f, l.samples)
-		t.PX = t.FSamples - t.FData
+		t.FData, sq1 = moments(f, l.positive())
+		t.FSamples, sq2 = moments(f, l.negative())
 		t.Reg = sq1 + sq2
-		t.Loss += c.Loss.PX*t.PX + c.Loss.EnergyReg*t.Reg
-		if c.Loss.PXY > 0 && known(labels) > 0 {
-			t.PXY = meanLogit(logits, l.joint, k, classes) - meanLogit(logits, l.labelled, k, labels)
-			t.Loss += c.Loss.PXY * t.PXY
+		t.Loss += w.EnergyReg * t.Reg
+	}
+	if w.PX > 0 {
+		t.PX = t.FSamples - t.FData
+		t.Loss += w.PX * t.PX
+	}
+	if w.PXY > 0 && known(labels) > 0 {
+		data, samples := meanLogit(logits, l.labelled, k, labels), meanLogit(logits, l.joint, k, classes)
+		t.PXY = samples - data
+		t.Loss += w.PXY * t.PXY
+		if w.PX == 0 {
+			t.FData, t.FSamples = data, samples
 		}
 	}
 	t.supervised(c, l, logits, f, k, labels)
@@ -164,25 +209,45 @@ func (c Config) terms(l layout, logits []float32, k int, labels, classes []int32
 func (t *Terms) supervised(c Config, l layout, logits []float32, f []float64, k int, labels []int32) {
 	var sum float64
 	n, right := 0, 0
+	smooth := c.Loss.Smoothing
 	for i, y := range labels {
 		if y < 0 {
 			continue
 		}
 		r := l.labelled.from + i
 		z := logits[r*k : (r+1)*k]
-		sum += f[r] - float64(z[y])
+		sum += f[r] - (1-smooth)*float64(z[y])
+		for _, v := range z {
+			sum -= smooth / float64(k) * float64(v)
+		}
 		n++
 		if pred, _ := score.Argmax(z); pred == int(y) {
 			right++
 		}
 	}
-	if n > 0 {
+	if n == 0 {
+		return
+	}
+	t.Accuracy = float64(right) / float64(n)
+	if w := c.weights().PYgivenX; w > 0 {
 		t.PYgivenX = sum / float64(n)
-		t.Accuracy = float64(right) / float64(n)
-		t.Loss += c.Loss.PYgivenX * t.PYgivenX
+		t.Loss += w * t.PYgivenX
 	}
 }
 
+// add adds the terms of another batch of the same step, with the given share of the step.
+func (t *Terms) add(o Terms, share float64) {
+	for _, p := range [][2]*float64{{&t.Loss, &o.Loss}, {&t.PX, &o.PX}, {&t.PYgivenX, &o.PYgivenX}, {&t.PXY, &o.PXY}, {&t.Reg, &o.Reg},
+		{&t.FData, &o.FData}, {&t.FSamples, &o.FSamples}, {&t.Accuracy, &o.Accuracy}} {
+		*p[0] += share * *p[1]
+	}
+	t.MaxAbsF = max(t.MaxAbsF, o.MaxAbsF)
+	if t.NonFinite < 0 {
+		t.NonFinite = o.NonFinite
+	}
+}
+
+// moments are the mean of f and of its square over a group of rows.
 func moments(f []float64, r rowRange) (mean, square float64) {
 	for _, v := range f[r.from:r.to] {
 		mean += v

@@ -143,6 +143,7 @@ func toy(change func(*Config)) Config {
 	c.Steps, c.BatchSize, c.EvalEvery = 60, 16, 20
 	c.Sampler.BufferSize, c.Sampler.Steps = 300, 5
 	c.Optimizer.LR, c.Optimizer.Warmup = 0.2, 5
+	c.Guard.OnDivergence, c.Checkpoint.Minutes = "fail", 0
 	if change != nil {
 		change(&c)
 	}
@@ -151,20 +152,24 @@ func toy(change func(*Config)) Config {
 
 func runToy(t *testing.T, c Config, m *linear) (Result, error) {
 	t.Helper()
-	d := blobs(150)
-	s, err := langevin.NewSampler(langevin.Config{Steps: c.Sampler.Steps, StepSize: c.Sampler.StepSize, NoiseStd: c.Sampler.NoiseStd,
-		GradClip: c.Sampler.GradClip, Clamp: true, Lo: -1, Hi: 1}, 2, keyed.New(1, "sgld"), m, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Run(context.Background(), c, d, 1, Deps{Engine: m, Updater: descent{m.w, m.g}, Sampler: s, Log: slog.New(slog.DiscardHandler),
-		Predict: func(_ context.Context, x []float32) ([]float32, error) { return m.logits(x), nil }})
+	return Run(context.Background(), c, blobs(150), 1, toyDeps(m, m))
+}
+
+// toyDeps are those of a linear model with its gradient taken by an engine.
+func toyDeps(m *linear, e Engine) Deps {
+	return Deps{Params: m.w, Engine: e, Updater: descent{m.w, m.g}, Densities: []langevin.Density{m, m}, Log: slog.New(slog.DiscardHandler),
+		Predict: func(_ context.Context, x []float32) ([]float32, error) { return m.logits(x), nil }}
 }
 
 func TestEveryObjectiveLearns(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"jem":               nil,
 		"classifier":        func(c *Config) { c.Objective = "classifier" },
+		"conditional":       func(c *Config) { c.Objective = "conditional" },
+		"label smoothing":   func(c *Config) { c.Loss.Smoothing = 0.1 },
+		"accumulated":       func(c *Config) { c.Accumulate = 3 },
+		"moving average":    func(c *Config) { c.EMA = 0.9 },
+		"best":              func(c *Config) { c.Select = "best_nll" },
 		"one batch":         func(c *Config) { c.OneBatch = true },
 		"class conditional": func(c *Config) { c.Sampler.Conditional = true },
 		"p(x,y)":            func(c *Config) { c.Loss.PXY = 0.5 },
@@ -179,13 +184,21 @@ func TestEveryObjectiveLearns(t *testing.T) {
 				t.Fatalf("%d records, want 60", len(res.Records))
 			}
 			last := res.Records[59]
-			if !(last.ValidAccuracy > 0.95) || !(last.ValidNLL < 1) {
+			if name == "conditional" {
+				// A linear density at so low a temperature cannot hold its samples inside the box: its slopes stay near 0.
+				if !(math.Abs(last.Gap()) < 0.2) {
+					t.Errorf("gap %v after 60 steps", last.Gap())
+				}
+			} else if !(last.ValidAccuracy > 0.95) || !(last.ValidNLL < 1) {
 				t.Errorf("validation accuracy %v and NLL %v after 60 steps", last.ValidAccuracy, last.ValidNLL)
 			}
-			if name == "classifier" != (res.Buffer == nil) || name == "classifier" != math.IsNaN(last.PX) {
+			if name == "classifier" != (res.Buffer == nil) || (name == "classifier" || name == "conditional") != math.IsNaN(last.PX) {
 				t.Errorf("buffer %v and p(x) term %v", res.Buffer != nil, last.PX)
 			}
-			if (name == "p(x,y)") == math.IsNaN(last.PXY) {
+			if (name == "classifier") != math.IsNaN(last.Gap()) {
+				t.Errorf("gap %v", last.Gap())
+			}
+			if (name == "p(x,y)" || name == "conditional") == math.IsNaN(last.PXY) {
 				t.Errorf("p(x,y) term is %v", last.PXY)
 			}
 		})
@@ -211,9 +224,12 @@ func TestSameSeedSameRun(t *testing.T) {
 // The weights of a batch and the reported terms are computed apart; their sums must agree.
 func TestTermsAreTheWeightedLoss(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"all terms":  func(c *Config) { c.Loss = Loss{PX: 0.7, PYgivenX: 1.3, PXY: 0.4, EnergyReg: 0.2} },
-		"one batch":  func(c *Config) { c.OneBatch, c.Loss.PXY = true, 0.4 },
-		"classifier": func(c *Config) { c.Objective = "classifier" },
+		"all terms":   func(c *Config) { c.Loss = Loss{PX: 0.7, PYgivenX: 1.3, PXY: 0.4, EnergyReg: 0.2} },
+		"one batch":   func(c *Config) { c.OneBatch, c.Loss.PXY = true, 0.4 },
+		"smoothing":   func(c *Config) { c.Loss.Smoothing = 0.2 },
+		"conditional": func(c *Config) { c.Objective, c.Loss.PXgivenY = "conditional", 0.6 },
+		"density":     func(c *Config) { c.Objective = "density" },
+		"classifier":  func(c *Config) { c.Objective = "classifier" },
 	} {
 		c := toy(change)
 		l, k := c.layout(), 4
@@ -252,12 +268,13 @@ func TestDivergedRunNamesTheStep(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "step 8 of 60") || !strings.Contains(err.Error(), "row 2") {
 		t.Errorf("error %v, want step 8 of 60 and row 2 named", err)
 	}
-	if len(res.Records) != 7 {
-		t.Errorf("%d records kept, want 7", len(res.Records))
+	if len(res.Records) != 8 || res.Records[7].Event == "" || len(res.Events) != 1 {
+		t.Errorf("%d records kept, want 8, the last one with an event; %d events", len(res.Records), len(res.Events))
 	}
 	for name, change := range map[string]func(*Config){
-		"max_loss":        func(c *Config) { c.Guard.MaxLoss = 1e-3 },
-		"max_log_density": func(c *Config) { c.Guard.MaxLogit = 1e-3 },
+		"max_loss":   func(c *Config) { c.Guard.MaxLoss = 1e-3 },
+		"max_energy": func(c *Config) { c.Guard.MaxEnergy = 1e-3 },
+		"max_gap":    func(c *Config) { c.Guard.MaxGap = 1e-9 },
 	} {
 		if _, err := runToy(t, toy(change), newLinear(2, 3)); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "step 1 of 60") {
 			t.Errorf("%s: error %v", name, err)
@@ -271,27 +288,74 @@ func TestDivergedRunNamesTheStep(t *testing.T) {
 
 func TestGapAlarm(t *testing.T) {
 	var log bytes.Buffer
-	r := run{cfg: Default(), deps: Deps{Log: slog.New(slog.NewTextHandler(&log, nil))}}
-	for step := range 450 {
-		rec := Record{Step: step, Terms: Terms{FData: 5, FSamples: 1}}
-		if step == 100 {
-			rec.FSamples = 4.5
+	r := run{cfg: Default(), deps: Deps{Log: slog.New(slog.NewTextHandler(&log, nil))}, width: 2}
+	for step := range 900 {
+		rec := Record{Step: step, Terms: Terms{FData: 5, FSamples: 1}, DataMean: -0.5, SampleMean: -0.4}
+		if step >= 300 && step < 500 {
+			rec.FSamples = 5
 		}
-		r.watchGap(rec)
+		if found := r.look(&rec); found != nil {
+			t.Fatal(found)
+		}
+		if want := 1.0; step == 150 && rec.GapSign != want || step == 499 && rec.GapSign != 0 {
+			t.Errorf("step %d: mean sign of the gap %v", step, rec.GapSign)
+		}
 	}
-	if r.result.Alarms != 1 || strings.Count(log.String(), "level=WARN") != 1 {
+	if r.result.Alarms != 2 || strings.Count(log.String(), "level=WARN") != 2 {
 		t.Errorf("%d alarms, log:\n%s", r.result.Alarms, log.String())
+	}
+}
+
+// A gap that stays large is an alarm while the chains lie where the data lie, and a collapse where they do not.
+func TestCollapse(t *testing.T) {
+	for name, c := range map[string]struct {
+		rec  Record
+		want bool
+	}{
+		"in place":          {Record{DataMean: -0.7, SampleMean: -0.6}, false},
+		"mean":              {Record{DataMean: -0.7, SampleMean: 0}, true},
+		"at bounds":         {Record{DataMean: -0.7, SampleMean: -0.7, DataAtBounds: 0.8, SamplesAtBounds: 0.5}, true},
+		"more at bounds":    {Record{DataAtBounds: 0.1, SamplesAtBounds: 0.5}, true},
+		"samples likelier":  {Record{DataMean: -0.7, SampleMean: 0, Terms: Terms{FSamples: 9}}, false},
+		"gap within bounds": {Record{DataMean: -0.7, SampleMean: 0, Terms: Terms{FSamples: 2}}, false},
+	} {
+		var w watch
+		g := Default().Guard
+		for step := 1; step <= 400; step++ {
+			rec := c.rec
+			rec.Step, rec.FData = step, 4
+			_, found := w.add(g, rec, 2)
+			if got := found != nil; got != (c.want && step >= 200) {
+				t.Fatalf("%s, step %d: collapse %t", name, step, got)
+			}
+			if found != nil && found.since != step-199 {
+				t.Fatalf("%s, step %d: since step %d", name, step, found.since)
+			}
+		}
+		g.OnCollapse = "warn"
+		w = watch{}
+		for step := range 400 {
+			rec := c.rec
+			rec.Step, rec.FData = step, 4
+			if _, found := w.add(g, rec, 2); found != nil {
+				t.Fatalf("%s: a collapse with on_collapse warn", name)
+			}
+		}
 	}
 }
 
 func TestLearningRate(t *testing.T) {
 	o := Optimizer{LR: 1, Warmup: 10, DecayAt: []float64{0.5, 0.75}, DecayRate: 0.1}
 	for _, c := range []struct {
-		step int
-		want float64
-	}{{0, 0.1}, {4, 0.5}, {9, 1}, {49, 1}, {50, 0.1}, {74, 0.1}, {75, 0.01}, {99, 0.01}} {
+		schedule string
+		step     int
+		want     float64
+	}{{"step", 0, 0.1}, {"step", 4, 0.5}, {"step", 9, 1}, {"step", 49, 1}, {"step", 50, 0.1}, {"step", 74, 0.1}, {"step", 75, 0.01}, {"step", 99, 0.01},
+		{"constant", 9, 1}, {"constant", 99, 1}, {"cosine", 50, 0.55}, {"cosine", 100, 0.1}, {"cosine", 25, 0.1 + 0.9*(1+math.Sqrt2/2)/2},
+		{"exponential", 50, math.Sqrt(0.1)}, {"exponential", 100, 0.1}} {
+		o.Schedule = c.schedule
 		if got := o.LearningRate(c.step, 100); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("step %d: rate %v, want %v", c.step, got, c.want)
+			t.Errorf("%s, step %d: rate %v, want %v", c.schedule, c.step, got, c.want)
 		}
 	}
 }
@@ -335,6 +399,8 @@ func TestLint(t *testing.T) {
 		"loss":                func(c *Config) { c.Loss = Loss{} },
 		"sampler.buffer_size": func(c *Config) { c.Sampler.Conditional, c.Sampler.BufferSize = true, 11 },
 		"labels_per_class":    func(c *Config) { c.PerClass, c.OneBatch = 5, true },
+		"guard.gap_steps":     func(c *Config) { c.Guard.GapSteps = 1001 },
+		"optimizer.nesterov":  func(c *Config) { c.Optimizer.Nesterov = true },
 	} {
 		c := Default()
 		if change != nil {
@@ -376,14 +442,11 @@ func TestNoNoiseIsUsedTwice(t *testing.T) {
 	})
 	d := blobs(30)
 	clear(d.X)
-	s, err := langevin.NewSampler(langevin.Config{Steps: 2, NoiseStd: 1}, 2, keyed.New(1, "sgld"), flat{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.Sampler.Steps, c.Sampler.NoiseStd, c.Sampler.Clamp = 2, 1, false
 	engine := &recorder{linear: newLinear(2, 3)}
-	_, err = Run(context.Background(), c, d, 1, Deps{Engine: engine, Updater: descent{engine.w, engine.g}, Sampler: s, Log: slog.New(slog.DiscardHandler),
-		Predict: func(_ context.Context, x []float32) ([]float32, error) { return engine.logits(x), nil }})
-	if err != nil {
+	deps := toyDeps(engine.linear, engine)
+	deps.Densities = []langevin.Density{flat{}}
+	if _, err := Run(context.Background(), c, d, 1, deps); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[[2]float32]int{}
@@ -403,12 +466,7 @@ func TestNoNoiseIsUsedTwice(t *testing.T) {
 func TestTwoIndependentBatches(t *testing.T) {
 	c := toy(func(c *Config) { c.Steps, c.DataNoise = 3, 0 })
 	engine := &recorder{linear: newLinear(2, 3)}
-	s, err := langevin.NewSampler(langevin.Config{Steps: 1}, 2, keyed.New(1, "sgld"), flat{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Run(context.Background(), c, blobs(150), 1, Deps{Engine: engine, Updater: descent{engine.w, engine.g}, Sampler: s, Log: slog.New(slog.DiscardHandler),
-		Predict: func(_ context.Context, x []float32) ([]float32, error) { return engine.logits(x), nil }}); err != nil {
+	if _, err := Run(context.Background(), c, blobs(150), 1, toyDeps(engine.linear, engine)); err != nil {
 		t.Fatal(err)
 	}
 	for step, x := range engine.batches {
@@ -420,18 +478,14 @@ func TestTwoIndependentBatches(t *testing.T) {
 
 // Without a supervised term no label is needed, and none is asked for.
 func TestDensityAloneNeedsNoLabels(t *testing.T) {
-	c := toy(func(c *Config) { c.Steps, c.Loss.PYgivenX = 5, 0 })
+	c := toy(func(c *Config) { c.Steps, c.Objective = 5, "density" })
 	d := blobs(60)
 	for i := range d.Labels {
 		d.Labels[i] = -1
 	}
 	d.ValidX, d.ValidLabels = nil, nil
 	m := newLinear(2, 3)
-	s, err := langevin.NewSampler(langevin.Config{Steps: 1, StepSize: 1}, 2, keyed.New(1, "sgld"), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	deps := Deps{Engine: m, Updater: descent{m.w, m.g}, Sampler: s, Log: slog.New(slog.DiscardHandler)}
+	deps := toyDeps(m, m)
 	res, err := Run(context.Background(), c, d, 1, deps)
 	if err != nil || len(res.Records) != 5 || !math.IsNaN(res.Records[4].PYgivenX) || c.Rows() != 32 {
 		t.Errorf("%v; %d records, %d rows a batch", err, len(res.Records), c.Rows())
