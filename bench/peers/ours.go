@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -36,12 +37,14 @@ func Config() train.Config {
 	cfg := train.Default()
 	cfg.BatchSize, cfg.OneBatch, cfg.EvalEvery = 64, true, 1<<30
 	cfg.Optimizer.LR, cfg.Optimizer.Warmup = 1e-4, 0
+	cfg.Guard = train.Guard{OnDivergence: "fail", OnCollapse: "warn", GapAlarm: math.MaxFloat64, GapSteps: 1} // data are noise
 	return cfg
 }
 
 // Ours is a network with what a training step of this program needs. The parameters it was made with change.
 type Ours struct {
 	arch      model.Arch
+	params    model.Params
 	cfg       train.Config
 	engine    train.Engine // nil without one
 	updater   train.Updater
@@ -55,7 +58,7 @@ type Ours struct {
 // NewOurs makes the parts of a step as a train stage does: chains over a score graph whose weights are inputs, cut
 // into cfg.Shards parts that run side by side, and an engine. Without the name of an engine only chains can be run.
 func NewOurs(rt *ort.Runtime, arch model.Arch, params model.Params, engine string, cfg train.Config) (o *Ours, err error) {
-	o = &Ours{arch: arch, cfg: cfg}
+	o = &Ours{arch: arch, params: params, cfg: cfg}
 	defer func() {
 		if err != nil {
 			o.Close()
@@ -75,7 +78,7 @@ func NewOurs(rt *ort.Runtime, arch model.Arch, params model.Params, engine strin
 			return o, err
 		}
 	}
-	if err = o.addDensities(rt, params); err != nil {
+	if err = o.addDensities(rt); err != nil {
 		return o, err
 	}
 	s := cfg.Sampler
@@ -91,8 +94,8 @@ func NewOurs(rt *ort.Runtime, arch model.Arch, params model.Params, engine strin
 	return o, nil
 }
 
-func (o *Ours) addDensities(rt *ort.Runtime, params model.Params) error {
-	graph, err := lower.Score(o.arch, params, lower.Options{ParamsAsInputs: true})
+func (o *Ours) addDensities(rt *ort.Runtime) error {
+	graph, err := lower.Score(o.arch, o.params, lower.Options{ParamsAsInputs: true})
 	if err != nil {
 		return err
 	}
@@ -105,7 +108,7 @@ func (o *Ours) addDensities(rt *ort.Runtime, params model.Params) error {
 		return err
 	}
 	o.closers = append(o.closers, func() { session.Close() })
-	weights, names, err := langevin.ParamTensors(params)
+	weights, names, err := langevin.ParamTensors(o.params)
 	if err != nil {
 		return err
 	}
@@ -167,7 +170,7 @@ func (o *Ours) Steps(ctx context.Context, n int) ([]time.Duration, error) {
 	took := make([]time.Duration, 0, n)
 	var last time.Time
 	_, err := train.Run(ctx, cfg, o.data, o.runs, train.Deps{
-		Engine: o.engine, Updater: o.updater, Sampler: o.sampler, Log: slog.New(slog.DiscardHandler),
+		Params: o.params, Engine: o.engine, Updater: o.updater, Densities: o.densities, Log: slog.New(slog.DiscardHandler),
 		Progress: func(done, _ int, _ train.Record) {
 			if now := time.Now(); done > 1 {
 				took = append(took, now.Sub(last))
