@@ -11,11 +11,12 @@ import (
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
 
-// liveModel is a model in ONNX Runtime whose weights may change under it: they are inputs of the graphs, over the
-// memory of its parameters. It takes and gives model space.
+// liveModel is a model in ONNX Runtime. Its weights may change under it unless it is frozen: they are inputs of the
+// graphs, over the memory of its parameters. It takes and gives model space.
 type liveModel struct {
 	bundle    bundle
 	foreign   *foreign // nil for our own; its weights do not change
+	options   liveOptions
 	params    []*ort.Tensor
 	names     []string
 	sessions  []*ort.Session
@@ -25,45 +26,78 @@ type liveModel struct {
 
 // liveOptions says what of a model is needed.
 type liveOptions struct {
-	densities   int  // how many chains run side by side; 0: none
-	conditional bool // the class-conditional density as well
+	densities   int           // how many chains run side by side; 0: none
+	conditional bool          // the class-conditional density as well
+	frozen      bool          // the weights do not change: constants, which ONNX Runtime lays out once
+	rule        langevin.Rule // of the chains; more than one step a call makes densities that are Walkers
+}
+
+// stepsPerCall is how many updates a call of the model makes. On an accelerator the chain stays on the device between
+// them; on the CPU there is nothing to save, and weights that change are read once a call in any case.
+func stepsPerCall(rt *ort.Runtime, rule langevin.Rule, can bool) int {
+	const most = 20 // bounds the noise that a call takes
+	switch {
+	case !can || rule.Correct == langevin.MALA:
+		return 1
+	case rule.StepsPerCall > 0:
+		return rule.StepsPerCall
+	case rt.Info().Provider == "cpu":
+		return 1
+	}
+	return min(rule.Steps, most)
 }
 
 func newLiveModel(rt *ort.Runtime, b bundle, o liveOptions) (m *liveModel, err error) {
-	m = &liveModel{bundle: b}
+	m = &liveModel{bundle: b, options: o}
 	defer func() {
 		if err != nil {
 			m.Close()
 		}
 	}()
-	if m.params, m.names, err = langevin.ParamTensors(b.Params); err != nil || o.densities == 0 {
-		return m, err
+	if !o.frozen {
+		if m.params, m.names, err = langevin.ParamTensors(b.Params); err != nil {
+			return m, err
+		}
 	}
-	return m, m.addDensities(rt, o)
+	if o.densities == 0 {
+		return m, nil
+	}
+	return m, m.addDensities(rt)
 }
 
 // newForeignModel is a model that others trained.
 func newForeignModel(rt *ort.Runtime, f *foreign, b bundle, o liveOptions) (m *liveModel, err error) {
-	m = &liveModel{bundle: b, foreign: f}
-	if err = m.addDensities(rt, o); err != nil {
+	m = &liveModel{bundle: b, foreign: f, options: o}
+	if err = m.addDensities(rt); err != nil {
 		m.Close()
 	}
 	return m, err
 }
 
-func (m *liveModel) addDensities(rt *ort.Runtime, o liveOptions) error {
-	plain, err := m.open(rt, graphScore)
-	if err != nil {
-		return err
-	}
-	var byClass *ort.Session
-	if o.conditional {
-		if byClass, err = m.open(rt, graphClassScore); err != nil {
+// sessions of the densities; nil where they are not needed.
+type densitySessions struct{ score, classScore, walk, classWalk *ort.Session }
+
+func (m *liveModel) addDensities(rt *ort.Runtime) error {
+	var s densitySessions
+	walks := m.options.rule.StepsPerCall > 1
+	for _, open := range []struct {
+		to     **ort.Session
+		kind   int
+		wanted bool
+	}{
+		{&s.score, graphScore, true}, {&s.classScore, graphClassScore, m.options.conditional},
+		{&s.walk, graphWalk, walks}, {&s.classWalk, graphClassWalk, walks && m.options.conditional},
+	} {
+		if !open.wanted {
+			continue
+		}
+		var err error
+		if *open.to, err = m.open(rt, open.kind); err != nil {
 			return err
 		}
 	}
-	for range o.densities {
-		if err := m.addDensity(plain, byClass); err != nil {
+	for range m.options.densities {
+		if err := m.addDensity(s); err != nil {
 			return err
 		}
 	}
@@ -75,14 +109,34 @@ const (
 	graphLogits = iota
 	graphScore
 	graphClassScore
+	graphWalk
+	graphClassWalk
 )
 
 func (m *liveModel) graph(kind int) (*onnxpb.ModelProto, error) {
+	if kind == graphWalk || kind == graphClassWalk {
+		g, err := m.graph(kind - graphWalk + graphScore)
+		if err != nil {
+			return nil, err
+		}
+		w := walkOf(m.options.rule)
+		w.NoiseStd, w.Temperature = 1, 0 // the sampler gives the noise its width
+		return g, lower.AddWalk(g, w)
+	}
 	if m.foreign != nil {
 		return m.foreign.InModelSpace(kind != graphLogits, kind == graphClassScore)
 	}
 	build := []func(model.Arch, model.Params, lower.Options) (*onnxpb.ModelProto, error){lower.Classifier, lower.Score, lower.ClassScore}[kind]
-	return build(m.bundle.Arch, m.bundle.Params, lower.Options{ParamsAsInputs: true})
+	return build(m.bundle.Arch, m.bundle.Params, lower.Options{ParamsAsInputs: !m.options.frozen})
+}
+
+// walkOf is what a Langevin graph has of an update rule.
+func walkOf(r langevin.Rule) lower.Walk {
+	w := lower.Walk{GradClip: r.GradClip, NoiseStd: r.NoiseStd, Temperature: r.Temperature, Clamp: r.Clamp}
+	if len(r.Range) == 2 {
+		w.Lo, w.Hi = r.Range[0], r.Range[1]
+	}
+	return w
 }
 
 // open makes a session over a graph of the model. Its calls run on one thread each: parallelism comes from running
@@ -103,22 +157,44 @@ func (m *liveModel) open(rt *ort.Runtime, kind int) (*ort.Session, error) {
 	return s, err
 }
 
-func (m *liveModel) addDensity(plain, byClass *ort.Session) error {
-	var d density
-	var err error
-	shape, k := m.bundle.Arch.Input, m.bundle.Arch.Classes
-	if d.plain, err = langevin.NewONNX(plain, shape, k, false, m.params, m.names); err != nil {
+func (m *liveModel) addDensity(s densitySessions) error {
+	plain, plainWalk, err := m.newDensity(s.score, s.walk, false)
+	if err != nil {
 		return err
 	}
-	m.closers = append(m.closers, d.plain)
-	if byClass != nil {
-		if d.byClass, err = langevin.NewONNX(byClass, shape, k, true, m.params, m.names); err != nil {
+	d := density{plain: plain}
+	w := walkingDensity{plain: plainWalk}
+	if s.classScore != nil {
+		if d.byClass, w.byClass, err = m.newDensity(s.classScore, s.classWalk, true); err != nil {
 			return err
 		}
-		m.closers = append(m.closers, d.byClass)
 	}
-	m.densities = append(m.densities, d)
+	if w.plain == nil {
+		m.densities = append(m.densities, d)
+		return nil
+	}
+	w.density = d
+	m.densities = append(m.densities, w)
 	return nil
+}
+
+// newDensity is the density of a score graph, and with the graph of several updates the same as a Walker.
+func (m *liveModel) newDensity(score, walk *ort.Session, target bool) (*langevin.ONNX, *langevin.ONNXWalk, error) {
+	d, err := langevin.NewONNX(score, m.bundle.Arch.Input, m.bundle.Arch.Classes, target, m.params, m.names)
+	if err != nil {
+		return nil, nil, err
+	}
+	if walk == nil {
+		m.closers = append(m.closers, d)
+		return d, nil, nil
+	}
+	w, err := langevin.NewONNXWalk(d, walk, m.names)
+	if err != nil {
+		d.Close()
+		return nil, nil, err
+	}
+	m.closers = append(m.closers, w)
+	return d, w, nil
 }
 
 // predictor gives logits with the current weights, in batches of a fixed size.
@@ -190,6 +266,19 @@ func (d density) Gradient(ctx context.Context, x []float32, classes []int32, log
 		return d.byClass.Gradient(ctx, x, classes, logp, grad)
 	}
 	return d.plain.Gradient(ctx, x, nil, logp, grad)
+}
+
+// walkingDensity is a density that makes several updates in one call.
+type walkingDensity struct {
+	density
+	plain, byClass *langevin.ONNXWalk
+}
+
+func (d walkingDensity) Walk(ctx context.Context, x []float32, classes []int32, noise, steps []float32, logp []float64) error {
+	if classes != nil {
+		return d.byClass.Walk(ctx, x, classes, noise, steps, logp)
+	}
+	return d.plain.Walk(ctx, x, nil, noise, steps, logp)
 }
 
 func batchShape(n int, shape []int) []int64 {

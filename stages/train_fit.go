@@ -19,7 +19,7 @@ import (
 
 // fit runs the training loop, with ONNX Runtime for the chains. scratch holds its checkpoints and pictures.
 func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, scratch string) (train.Result, error) {
-	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards)
+	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards, t.BatchSize)
 	if err != nil {
 		return train.Result{}, err
 	}
@@ -32,7 +32,9 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 	if err != nil {
 		return train.Result{}, err
 	}
-	need := liveOptions{conditional: t.Conditional()}
+	cfg := t.Config
+	cfg.Sampler.StepsPerCall = stepsPerCall(rt, cfg.Sampler.Rule, true)
+	need := liveOptions{conditional: t.Conditional(), rule: cfg.Sampler.Rule}
 	if t.Generative() {
 		need.densities = t.Shards
 	}
@@ -61,7 +63,7 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 		rate := float64(done-first) / time.Since(started).Seconds()
 		rc.Progress(int64(done), int64(total), "%.1f steps/s, loss %.3f, gap %.3f, accuracy %.3f", rate, r.Loss, r.Gap(), r.Accuracy)
 	}
-	res, err := train.Run(ctx, t.Config, job.data, job.seed, deps)
+	res, err := train.Run(ctx, cfg, job.data, job.seed, deps)
 	if n := len(res.Records); n > 0 && first > 0 {
 		speed := float64(res.Records[n-1].Step-first) / time.Since(started).Seconds()
 		rc.Measure("steps_per_second", speed)

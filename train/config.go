@@ -6,6 +6,7 @@ package train
 import (
 	"math"
 
+	"github.com/jempipe/jempipe/internal/augment"
 	"github.com/jempipe/jempipe/langevin"
 )
 
@@ -64,20 +65,13 @@ type Optimizer struct {
 
 // Sampler holds the numbers of SGLD and of the replay buffer.
 type Sampler struct {
-	Steps       int       `yaml:"steps" json:"steps" min:"1" default:"20" doc:"SGLD updates a training step. The paper: 20."`
-	StepSize    float64   `yaml:"step_size" json:"step_size" min:"0" default:"1" doc:"Factor in front of the gradient (alpha/2). The paper: 1."`
-	NoiseStd    float64   `yaml:"noise_std" json:"noise_std" min:"0" default:"0.01" doc:"Standard deviation of the noise of an update. The paper: 0.01."`
-	GradClip    float64   `yaml:"grad_clip" json:"grad_clip" min:"0" default:"0.1" doc:"Bound on each element of the input gradient; 0: none. The paper: 0. Too large, chains jump over the model's modes; too small, they do not reach them."`
-	Clamp       bool      `yaml:"clamp" json:"clamp" default:"true" doc:"Keep chains inside range. The paper: false."`
-	Range       []float64 `yaml:"range" json:"range" default:"[-1, 1]" doc:"Range in model space, [low, high], of fresh chains and of clamping."`
-	BufferSize  int       `yaml:"buffer_size" json:"buffer_size" min:"1" default:"10000" doc:"Persistent chains in the replay buffer. The paper: 10000."`
-	Restart     float64   `yaml:"restart" json:"restart" min:"0" max:"1" default:"0.05" doc:"Probability that a chain starts anew from uniform noise. The paper: 0.05."`
-	Conditional bool      `yaml:"class_conditional" json:"class_conditional" default:"false" doc:"Draw the samples of p(x) class by class: a random class each, gradient of log p(x,y), a slice of the buffer a class."`
-}
-
-// rule is the sampler's update rule.
-func (s Sampler) rule() langevin.Config {
-	return langevin.Config{Steps: s.Steps, StepSize: s.StepSize, NoiseStd: s.NoiseStd, GradClip: s.GradClip, Clamp: s.Clamp, Lo: s.Range[0], Hi: s.Range[1]}
+	langevin.Rule
+	Persistent  bool           `yaml:"persistent" json:"persistent" default:"true" doc:"Chains go on in the replay buffer from one training step to the next. false: short-run chains, all of which start anew in each step (Nijkamp et al. 2019); there is no buffer then."`
+	BufferSize  int            `yaml:"buffer_size" json:"buffer_size" min:"1" default:"10000" doc:"Persistent chains in the replay buffer. The paper: 10000."`
+	Restart     float64        `yaml:"restart" json:"restart" min:"0" max:"1" default:"0.05" doc:"Probability that a chain starts anew. The paper: 0.05."`
+	Start       string         `yaml:"start" json:"start" enum:"uniform|class_gaussian" default:"uniform" doc:"Where new chains start. uniform: in noise over range; class_gaussian: in a normal distribution with mean and covariance of up to 512 training rows of the chain's class, or of a class drawn by its frequency, or, without labels, of all rows (JEM++, Yang and Ji 2021), cut to range."`
+	Augment     augment.Config `yaml:"augment" json:"augment" doc:"Random changes of buffer entries that chains go on from (Du et al. 2021)."`
+	Conditional bool           `yaml:"class_conditional" json:"class_conditional" default:"false" doc:"Draw the samples of p(x) class by class: a random class each, gradient of log p(x,y), a slice of the buffer a class."`
 }
 
 // Guard holds the limits that tell a diverged or collapsed run from a healthy one, and the answer.
@@ -110,8 +104,8 @@ func Default() Config {
 		Loss: Loss{PX: 1, PYgivenX: 1, PXgivenY: 1, EnergyReg: 0.1},
 		Optimizer: Optimizer{Name: "adam", LR: 2e-3, Beta2: 0.999, Epsilon: 1e-8, Momentum: 0.9, Warmup: 200,
 			Schedule: "step", DecayAt: []float64{0.75}, DecayRate: 0.3, ClipNorm: 1},
-		Sampler: Sampler{Steps: 20, StepSize: 1, NoiseStd: 0.01, GradClip: 0.1, Clamp: true, Range: []float64{-1, 1},
-			BufferSize: 10000, Restart: 0.05},
+		Sampler: Sampler{Rule: langevin.Default(), Persistent: true, BufferSize: 10000, Restart: 0.05, Start: langevin.StartUniform,
+			Augment: augment.Config{Pad: augment.Edge}},
 		Guard: Guard{MaxLoss: 1e5, MaxEnergy: 1e3, MaxGap: 100, GapAlarm: 3, GapSteps: 200, Misplaced: 0.2,
 			OnDivergence: "rollback", OnCollapse: "rollback", MaxRollbacks: 3, LRFactor: 0.5, StepFactor: 1},
 		Checkpoint: Checkpoint{Every: 500, Minutes: 5, Keep: 3},
@@ -128,8 +122,8 @@ func (c Config) Lint(classes int) []Problem {
 	if c.Steps == 0 && c.Epochs == 0 {
 		add("steps", "steps and epochs are both 0: nothing would be trained")
 	}
-	if r := c.Sampler.Range; len(r) != 2 || !(r[0] < r[1]) {
-		add("sampler.range", "want two numbers, the lower one first")
+	for _, p := range c.Sampler.Lint() {
+		add("sampler."+p.Key, p.Message)
 	}
 	if !c.Generative() && !c.Supervised() {
 		add("loss", "the weights of all terms of objective "+c.Objective+" are 0: nothing would be trained")
@@ -137,7 +131,7 @@ func (c Config) Lint(classes int) []Problem {
 	if c.PerClass > 0 && c.OneBatch && c.weights().PX > 0 && c.Supervised() {
 		add("labels_per_class", "needs one_batch: false, since p(x) sees all rows and p(y|x) only those with a label")
 	}
-	if c.Conditional() && classes > 0 && c.Sampler.BufferSize%classes != 0 {
+	if c.Conditional() && c.Sampler.Persistent && classes > 0 && c.Sampler.BufferSize%classes != 0 {
 		add("sampler.buffer_size", "class-conditional chains need a multiple of the number of classes")
 	}
 	if c.Guard.OnCollapse == "rollback" && c.Guard.GapSteps > c.Checkpoint.Every*(c.Checkpoint.Keep-1) {

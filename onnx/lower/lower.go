@@ -38,6 +38,10 @@ type Options struct {
 	Preprocess     *Preprocess       // nil: the input is in model space, [N, arch.Input...]
 	ParamsAsInputs bool              // the parameters are graph inputs behind x and target, in the order of Arch.Params
 	Metadata       map[string]string // entries of metadata_props
+	// BatchGroup is the number of rows that share the statistics of a batch normalisation, for training: N must be a
+	// multiple, running statistics are no parameters of the graph, and those of BatchStatistics are further outputs. 0:
+	// batch normalisations use running statistics. Without batch normalisation it has no effect.
+	BatchGroup int
 }
 
 // Classifier is the graph of the network: input x [N, ...], outputs logits [N, K], energy [N] = -logsumexp(logits), and,
@@ -59,6 +63,7 @@ func Classifier(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, er
 		}
 		b.output(OutputFeatures, b.featureWidth)
 	}
+	b.statistics()
 	return b.finish()
 }
 
@@ -74,6 +79,7 @@ func Score(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) 
 	}
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputEnergy)
+	b.statistics()
 	if err := b.score(LogSumExp); err != nil {
 		return nil, err
 	}
@@ -92,6 +98,7 @@ func ClassScore(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, er
 	}
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputLogDensity)
+	b.statistics()
 	if err := b.score(OutputLogDensity); err != nil {
 		return nil, err
 	}
@@ -124,6 +131,7 @@ type builder struct {
 	modelX       string // the network's input in model space
 	features     string // the input of the last dense layer
 	featureWidth int
+	stats        []Statistics // outputs for batch normalisations, in layer order
 }
 
 func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder, error) {
@@ -142,6 +150,9 @@ func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder,
 	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, LogSumExp} {
 		g.Unique(name) // so that no layer takes it
 	}
+	if b.stats, err = b.reserveStatistics(); err != nil {
+		return nil, err
+	}
 	b.modelX = InputX
 	if p := o.Preprocess; p != nil {
 		if b.modelX, err = p.Add(g, InputX, a.Input, ModelX); err != nil {
@@ -150,6 +161,9 @@ func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder,
 	}
 	return b, b.layers()
 }
+
+// omitted says that a parameter has no place in the graph.
+func (b *builder) omitted(s model.Param) bool { return s.State && b.options.BatchGroup > 0 }
 
 // inputs adds x, the target where there is one, and the parameters.
 func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error {
@@ -167,6 +181,9 @@ func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error
 	}
 	if b.options.ParamsAsInputs {
 		for _, s := range specs {
+			if b.omitted(s) {
+				continue
+			}
 			if err := b.g.Input(s.Name, ir.Float32, ir.FixedDims(sizes(s.Shape)...)...); err != nil {
 				return err
 			}
@@ -176,7 +193,10 @@ func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error
 	if err := p.Check(b.arch); err != nil {
 		return err
 	}
-	for _, t := range p {
+	for i, t := range p {
+		if b.omitted(specs[i]) {
+			continue
+		}
 		if err := b.g.Initializer(ir.Float32Tensor(t.Name, sizes(t.Shape), t.Data)); err != nil {
 			return err
 		}

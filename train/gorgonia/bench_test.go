@@ -18,7 +18,7 @@ func BenchmarkStep(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/shards=%d", c.name, shards), func(b *testing.B) {
 				const rows = 192
 				p := testParams(b, c.arch, 1)
-				e, err := New(c.arch, p, rows, shards)
+				e, err := New(c.arch, p, rows, shards, 0)
 				if err != nil {
 					b.Fatal(err)
 				}
