@@ -25,5 +25,7 @@ libs=${CUDA_LIBS:-$(folders "$gpu/lib/python*/site-packages/nvidia/*/lib")}
 	exit 1
 }
 [ -x "$peer/bin/python" ] || peer=
+check="go run ./bench/gpucheck"
+command -v go >/dev/null || check=bin/gpucheck # built elsewhere: go build -o bin/gpucheck ./bench/gpucheck
 export LD_LIBRARY_PATH="$libs${LD_LIBRARY_PATH:-}"
-exec go run ./bench/gpucheck -ort "$ort" -python "${peer:+$peer/bin/python}" "$@"
+exec $check -ort "$ort" -python "${peer:+$peer/bin/python}" "$@"

@@ -151,7 +151,7 @@ func (c *check) startTorch(ctx context.Context, python string) error {
 // network makes all checks and measurements of one network.
 func (c *check) network(ctx context.Context, net peers.Net) error {
 	fmt.Fprintf(c.out, "\n%s\n", net.Name)
-	for _, part := range []func(context.Context, peers.Net) error{c.prove, c.compare, c.scoring, c.chains, c.steps} {
+	for _, part := range []func(context.Context, peers.Net) error{c.graphs, c.scoring, c.chains, c.steps} {
 		if err := part(ctx, net); err != nil {
 			return err
 		}

@@ -27,6 +27,8 @@ func TestOnTheCPU(t *testing.T) {
 		`ONNX Runtime 1\.\d+\.\d+ \(.*\), provider cpu\n`,
 		`PyTorch is not installed`,
 		`nodes of the score graph: \d+ on CPUExecutionProvider\n`,
+		`nodes of the Langevin graph: \d+ on CPUExecutionProvider\n`,
+		`relative difference from the CPU: x 0.0e\+00 energy 0.0e\+00\n`,
 		`relative difference from the CPU: logits 0.0e\+00 energy 0.0e\+00 score 0.0e\+00\n`,
 		`scoring, batches of 256: [1-9]\d* rows/s\n`,
 		`chains of 1 steps: [1-9]\d* steps/s\n`, `chains of 5 steps: [1-9]\d* steps/s\n`, `chains of 20 steps: [1-9]\d* steps/s\n`,

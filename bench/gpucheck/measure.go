@@ -8,7 +8,6 @@ import (
 
 	"github.com/jempipe/jempipe/bench/peers"
 	"github.com/jempipe/jempipe/internal/fault"
-	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
@@ -17,21 +16,9 @@ import (
 // (the CUDA provider with TF32 off), and add in another order.
 const tolerance = 1e-3
 
-// scoreOutputs are the outputs that are compared.
-var scoreOutputs = []string{lower.OutputLogits, lower.OutputEnergy, lower.OutputScore}
-
-func (c *check) openScore(rt *ort.Runtime, net peers.Net, o ort.SessionOptions) (*ort.Session, error) {
-	data, err := scoreGraph(net)
-	if err != nil {
-		return nil, err
-	}
-	o.Name = "score graph of " + net.Name
-	return rt.Session(data, o)
-}
-
-// runScore runs a score graph twice on the same rows and gives the outputs of the second run.
-func runScore(ctx context.Context, s *ort.Session, net peers.Net, rows int) ([][]float32, error) {
-	b, err := newBatch(s, net, rows)
+// run runs a graph twice on the same rows and gives the outputs of the second run.
+func (g graph) run(ctx context.Context, s *ort.Session, rows int) ([][]float32, error) {
+	b, err := g.batch(s, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -48,41 +35,43 @@ func runScore(ctx context.Context, s *ort.Session, net peers.Net, rows int) ([][
 	return out, nil
 }
 
-// batch is the inputs and outputs of runs of a score graph.
+// batch is the inputs and outputs of runs of a graph. The first run makes the outputs.
 type batch struct {
 	call    *ort.Call
 	in, out []*ort.Tensor
 }
 
-func newBatch(s *ort.Session, net peers.Net, rows int) (*batch, error) {
-	arch, err := net.Build()
+// batch makes inputs of so many rows: step sizes of 1, and numbers in [-1,1) for the rest.
+func (g graph) batch(s *ort.Session, rows int) (*batch, error) {
+	call, err := s.Bind(nil, g.outputs)
 	if err != nil {
 		return nil, err
 	}
-	call, err := s.Bind([]string{lower.InputX}, scoreOutputs)
-	if err != nil {
-		return nil, err
-	}
-	b := &batch{call: call}
-	shape := func(sizes ...int) []int64 {
-		dims := []int64{int64(rows)}
-		for _, d := range sizes {
-			dims = append(dims, int64(d))
+	b := &batch{call: call, out: make([]*ort.Tensor, len(g.outputs))}
+	for _, v := range s.Inputs() {
+		free := []int{rows}
+		if v.Name == lower.InputNoise || v.Name == lower.InputStepSize {
+			free = []int{walkSteps, rows}
 		}
-		return dims
-	}
-	x, err := ort.Float32(shape(arch.Input...), peers.Samples(rows, model.Size(arch.Input)))
-	if err != nil {
-		return nil, err
-	}
-	b.in = []*ort.Tensor{x}
-	for _, dims := range [][]int64{shape(arch.Classes), shape(), shape(arch.Input...)} {
-		t, err := ort.Float32(dims, nil)
+		size := 1
+		for i, d := range v.Shape {
+			if d < 0 {
+				v.Shape[i], free = int64(free[0]), free[1:]
+			}
+			size *= int(v.Shape[i])
+		}
+		values := peers.Samples(1, size)
+		if v.Name == lower.InputStepSize {
+			for i := range values {
+				values[i] = 1
+			}
+		}
+		t, err := ort.Float32(v.Shape, values)
 		if err != nil {
 			b.close()
 			return nil, err
 		}
-		b.out = append(b.out, t)
+		b.in = append(b.in, t)
 	}
 	return b, nil
 }
@@ -94,14 +83,14 @@ func (b *batch) close() {
 }
 
 // compare runs the same rows on the provider and on the CPU.
-func (c *check) compare(ctx context.Context, net peers.Net) error {
+func (c *check) compare(ctx context.Context, g graph) error {
 	var outputs [2][][]float32
 	for i, rt := range []*ort.Runtime{c.rt, c.cpu} {
-		s, err := c.openScore(rt, net, ort.SessionOptions{})
+		s, err := g.open(rt, ort.SessionOptions{})
 		if err != nil {
 			return err
 		}
-		outputs[i], err = runScore(ctx, s, net, 64)
+		outputs[i], err = g.run(ctx, s, 64)
 		s.Close()
 		if err != nil {
 			return err
@@ -109,7 +98,7 @@ func (c *check) compare(ctx context.Context, net peers.Net) error {
 	}
 	fmt.Fprintf(c.out, "  relative difference from the CPU:")
 	worst, at := 0.0, ""
-	for i, name := range scoreOutputs {
+	for i, name := range g.outputs {
 		d := peers.Difference(outputs[0][i], outputs[1][i])
 		fmt.Fprintf(c.out, " %s %.1e", name, d)
 		if !(d <= worst) {
@@ -118,7 +107,7 @@ func (c *check) compare(ctx context.Context, net peers.Net) error {
 	}
 	fmt.Fprintln(c.out)
 	if !(worst <= tolerance) {
-		return fault.New(fault.Internal, "provider "+c.provider, "output %s differs from the CPU's by %.2g of its norm, at most %g is wanted", at, worst, tolerance)
+		return fault.New(fault.Internal, "provider "+c.provider, "output %s of the %s differs from the CPU's by %.2g of its norm, at most %g is wanted", at, g.name, worst, tolerance)
 	}
 	return nil
 }
@@ -126,12 +115,16 @@ func (c *check) compare(ctx context.Context, net peers.Net) error {
 // scoring measures how many rows a second the score graph takes.
 func (c *check) scoring(ctx context.Context, net peers.Net) error {
 	const rows = 256
-	s, err := c.openScore(c.rt, net, ort.SessionOptions{})
+	g, err := scoreGraph(net)
+	if err != nil {
+		return err
+	}
+	s, err := g.open(c.rt, ort.SessionOptions{})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	b, err := newBatch(s, net, rows)
+	b, err := g.batch(s, rows)
 	if err != nil {
 		return err
 	}
@@ -183,7 +176,7 @@ func (c *check) ours(net peers.Net, engine string, steps int) (*peers.Ours, erro
 	return peers.NewOurs(c.rt, arch, params, engine, cfg)
 }
 
-// chains measures SGLD steps a second of 64 chains that make 1, 5 and 20 of them.
+// chains measures SGLD steps a second of 64 chains that make 1, 5 and 20 of them: on an accelerator in one call.
 func (c *check) chains(ctx context.Context, net peers.Net) error {
 	for _, steps := range []int{1, 5, 20} {
 		o, err := c.ours(net, "", steps)

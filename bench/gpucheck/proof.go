@@ -21,31 +21,82 @@ import (
 // executors are ONNX Runtime's names of the providers.
 var executors = map[string]string{"cuda": "CUDAExecutionProvider", "cpu": "CPUExecutionProvider"}
 
+// graph is one that is checked.
+type graph struct {
+	name    string
+	model   []byte
+	outputs []string // those that are compared
+}
+
+// walkSteps is how many updates the Langevin graph makes in the checks.
+const walkSteps = 5
+
 // scoreGraph is the score graph of a network with its weights built in.
-func scoreGraph(net peers.Net) ([]byte, error) {
+func scoreGraph(net peers.Net) (graph, error) {
+	g := graph{name: "score graph", outputs: []string{lower.OutputLogits, lower.OutputEnergy, lower.OutputScore}}
 	arch, params, err := net.Init()
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	m, err := lower.Score(arch, params, lower.Options{})
 	if err != nil {
-		return nil, err
+		return g, err
 	}
-	return ir.Marshal(m)
+	g.model, err = ir.Marshal(m)
+	return g, err
 }
 
-// prove shows where the nodes of the score graph run, by ONNX Runtime's own profile of two runs.
-func (c *check) prove(ctx context.Context, net peers.Net) error {
+// walkGraph is the Langevin graph of a network with its weights built in.
+func walkGraph(net peers.Net) (graph, error) {
+	g := graph{name: "Langevin graph", outputs: []string{lower.OutputX, lower.OutputEnergy}}
+	arch, params, err := net.Init()
+	if err != nil {
+		return g, err
+	}
+	r := peers.Config().Sampler.Rule
+	walk := lower.Walk{GradClip: r.GradClip, NoiseStd: r.NoiseStd, Clamp: r.Clamp, Lo: r.Range[0], Hi: r.Range[1]}
+	m, err := lower.Langevin(arch, params, lower.Options{}, walk, false)
+	if err != nil {
+		return g, err
+	}
+	g.model, err = ir.Marshal(m)
+	return g, err
+}
+
+func (g graph) open(rt *ort.Runtime, o ort.SessionOptions) (*ort.Session, error) {
+	o.Name = g.name
+	return rt.Session(g.model, o)
+}
+
+// graphs proves and compares the score graph and the Langevin graph of a network.
+func (c *check) graphs(ctx context.Context, net peers.Net) error {
+	for _, build := range []func(peers.Net) (graph, error){scoreGraph, walkGraph} {
+		g, err := build(net)
+		if err != nil {
+			return err
+		}
+		if err := c.prove(ctx, g); err != nil {
+			return err
+		}
+		if err := c.compare(ctx, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prove shows where the nodes of a graph run, by ONNX Runtime's own profile of two runs.
+func (c *check) prove(ctx context.Context, g graph) error {
 	dir, err := os.MkdirTemp("", "jempipe-gpu-check-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	session, err := c.openScore(c.rt, net, ort.SessionOptions{Profile: filepath.Join(dir, "profile")})
+	session, err := g.open(c.rt, ort.SessionOptions{Profile: filepath.Join(dir, "profile")})
 	if err != nil {
 		return err
 	}
-	_, err = runScore(ctx, session, net, 64)
+	_, err = g.run(ctx, session, 64)
 	session.Close() // writes the profile
 	if err != nil {
 		return err
@@ -63,7 +114,7 @@ func (c *check) prove(ctx context.Context, net peers.Net) error {
 		return err
 	}
 	text, err := judge(places, executors[c.provider])
-	fmt.Fprintf(c.out, "  nodes of the score graph: %s\n", text)
+	fmt.Fprintf(c.out, "  nodes of the %s: %s\n", g.name, text)
 	return err
 }
 

@@ -24,8 +24,10 @@ type Net struct {
 var Nets = []Net{
 	{Name: "convnet-silu", Build: func() (model.Arch, error) { return small(), nil }},
 	{Name: "convnet-leaky", Build: func() (model.Arch, error) {
-		return model.Convnet([]int{1, 28, 28}, 10, []int{32, 64}, []int{3}, []int{2}, []int{128}, model.LeakyReLU)
+		return model.Convnet([]int{1, 28, 28}, 10, []int{32, 64}, []int{3}, []int{2}, []int{128}, model.Style{Act: model.LeakyReLU})
 	}},
+	{Name: "wrn-10-2", Build: func() (model.Arch, error) { return wide(10, 2) }},
+	{Name: "wrn-28-10", Large: true, Build: func() (model.Arch, error) { return wide(28, 10) }},
 }
 
 // small is the network of the recommended recipe for 28x28 pictures: the convolutions of the tutorial on deep energy
@@ -43,6 +45,11 @@ func small() model.Arch {
 	add(model.Layer{Kind: model.Dense, Name: "dense1", Out: 64})
 	a.Layers = append(a.Layers, model.Layer{Kind: model.Dense, Name: "logits", Out: a.Classes})
 	return a
+}
+
+// wide is a wide residual network for 32x32 colour pictures as the JEM authors have it, without normalisation.
+func wide(depth, width int) (model.Arch, error) {
+	return model.WideResNet([]int{3, 32, 32}, 10, depth, width, model.Style{Act: model.LeakyReLU})
 }
 
 // Find gives the networks of a comma-separated list of names, and all for an empty list, the large ones only if they

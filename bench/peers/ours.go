@@ -14,9 +14,8 @@ import (
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/langevin"
 	"github.com/jempipe/jempipe/model"
-	"github.com/jempipe/jempipe/onnx/ir"
-	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
+	"github.com/jempipe/jempipe/stages"
 	"github.com/jempipe/jempipe/train"
 	"github.com/jempipe/jempipe/train/gorgonia"
 )
@@ -24,7 +23,7 @@ import (
 // engines make what computes parameter gradients, by the values of the key engine of a train stage.
 var engines = map[string]func(rt *ort.Runtime, a model.Arch, p model.Params, cfg train.Config) (train.Engine, error){
 	"gorgonia": func(_ *ort.Runtime, a model.Arch, p model.Params, cfg train.Config) (train.Engine, error) {
-		return gorgonia.New(a, p, cfg.Rows(), cfg.Shards)
+		return gorgonia.New(a, p, cfg.Rows(), cfg.Shards, cfg.BatchSize)
 	},
 }
 
@@ -55,8 +54,7 @@ type Ours struct {
 	runs      uint64 // calls of Steps
 }
 
-// NewOurs makes the parts of a step as a train stage does: chains over a score graph whose weights are inputs, cut
-// into cfg.Shards parts that run side by side, and an engine. Without the name of an engine only chains can be run.
+// NewOurs makes the parts of a step as a train stage does. Without the name of an engine only chains can be run.
 func NewOurs(rt *ort.Runtime, arch model.Arch, params model.Params, engine string, cfg train.Config) (o *Ours, err error) {
 	o = &Ours{arch: arch, params: params, cfg: cfg}
 	defer func() {
@@ -78,12 +76,12 @@ func NewOurs(rt *ort.Runtime, arch model.Arch, params model.Params, engine strin
 			return o, err
 		}
 	}
-	if err = o.addDensities(rt); err != nil {
+	var free func()
+	if o.cfg, o.densities, free, err = stages.Chains(rt, arch, params, cfg); err != nil {
 		return o, err
 	}
-	s := cfg.Sampler
-	rule := langevin.Config{Steps: s.Steps, StepSize: s.StepSize, NoiseStd: s.NoiseStd, GradClip: s.GradClip, Clamp: s.Clamp, Lo: s.Range[0], Hi: s.Range[1]}
-	if o.sampler, err = langevin.NewSampler(rule, arch.Size(), keyed.New(1, "bench sgld"), o.densities...); err != nil {
+	o.closers = append(o.closers, free)
+	if o.sampler, err = langevin.NewSampler(o.cfg.Sampler.Rule, arch.Size(), keyed.New(1, "bench sgld"), o.densities...); err != nil {
 		return o, err
 	}
 	const rows = 4096
@@ -92,40 +90,6 @@ func NewOurs(rt *ort.Runtime, arch model.Arch, params model.Params, engine strin
 		o.data.Labels[i] = int32(i % arch.Classes)
 	}
 	return o, nil
-}
-
-func (o *Ours) addDensities(rt *ort.Runtime) error {
-	graph, err := lower.Score(o.arch, o.params, lower.Options{ParamsAsInputs: true})
-	if err != nil {
-		return err
-	}
-	data, err := ir.Marshal(graph)
-	if err != nil {
-		return err
-	}
-	session, err := rt.Session(data, ort.SessionOptions{Threads: 1, Name: "score graph"})
-	if err != nil {
-		return err
-	}
-	o.closers = append(o.closers, func() { session.Close() })
-	weights, names, err := langevin.ParamTensors(o.params)
-	if err != nil {
-		return err
-	}
-	o.closers = append(o.closers, func() {
-		for _, t := range weights {
-			t.Close()
-		}
-	})
-	for range o.cfg.Shards {
-		d, err := langevin.NewONNX(session, o.arch.Input, o.arch.Classes, false, weights, names)
-		if err != nil {
-			return err
-		}
-		o.closers = append(o.closers, d.Close)
-		o.densities = append(o.densities, d)
-	}
-	return nil
 }
 
 // Close frees everything but the parameters.

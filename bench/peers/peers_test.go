@@ -69,7 +69,7 @@ func playPeer(mode string) {
 // tiny has 45 parameters.
 func tiny(t testing.TB) (model.Arch, model.Params) {
 	t.Helper()
-	net := Net{Name: "tiny", Build: func() (model.Arch, error) { return model.MLP([]int{8}, 5, nil, model.SiLU) }}
+	net := Net{Name: "tiny", Build: func() (model.Arch, error) { return model.MLP([]int{8}, 5, nil, model.Style{Act: model.SiLU}) }}
 	arch, params, err := net.Init()
 	if err != nil {
 		t.Fatal(err)
