@@ -27,6 +27,13 @@ type Walker interface {
 	Walk(ctx context.Context, x []float32, classes []int32, noise, steps []float32, logp []float64) error
 }
 
+// Refresher is a density whose weights may change between runs, but not during one. Refresh is called once before each
+// run, with no evaluation under way, and makes the run use the present weights.
+type Refresher interface {
+	Density
+	Refresh()
+}
+
 // Chains is a batch of chains: their states and the keys of their noise.
 type Chains struct {
 	X       []float32 // [n*D] states in model space, changed in place
@@ -90,6 +97,11 @@ func (s *Sampler) Run(ctx context.Context, c Chains, visit Visit) (Stats, error)
 	if n == 0 || len(c.X) != n*s.dim || c.Classes != nil && len(c.Classes) != n {
 		return Stats{}, fmt.Errorf("langevin: %d keys, %d values and %d classes do not describe chains of %d elements",
 			n, len(c.X), len(c.Classes), s.dim)
+	}
+	for _, d := range s.densities {
+		if r, ok := d.(Refresher); ok {
+			r.Refresh()
+		}
 	}
 	used := s.divide(c)
 	s.start = append(s.start[:0], c.X...)

@@ -81,18 +81,18 @@ const (
 // Layer is one layer. Fields that its kind does not use are zero.
 type Layer struct {
 	Kind     LayerKind  `json:"kind"`
-	Name     string     `json:"name"`              // unique in its list; with those of the blocks around it the prefix of its parameters
-	Out      int        `json:"out,omitempty"`     // conv: output channels; dense: output width
-	Kernel   int        `json:"kernel,omitempty"`  // conv, pool: side of the square kernel
-	Stride   int        `json:"stride,omitempty"`  // conv, pool: step in both directions
-	Pad      int        `json:"pad,omitempty"`     // conv, pool: zeros on each side; of a pool at most half the kernel
-	NoBias   bool       `json:"no_bias,omitempty"` // conv, dense: without the bias
-	Func     Activation `json:"func,omitempty"`    // act: which
-	Pool     PoolKind   `json:"pool,omitempty"`    // pool: which
-	Norm     NormKind   `json:"norm,omitempty"`    // norm: which
-	Groups   int        `json:"groups,omitempty"`  // norm group: number of groups, a divisor of the channels
-	Body     []Layer    `json:"body,omitempty"`    // residual: applied in order
-	Shortcut []Layer    `json:"shortcut,omitempty"`
+	Name     string     `json:"name"`               // unique in its list; with those of the blocks around it the prefix of its parameters
+	Out      int        `json:"out,omitempty"`      // conv: output channels; dense: output width
+	Kernel   int        `json:"kernel,omitempty"`   // conv, pool: side of the square kernel
+	Stride   int        `json:"stride,omitempty"`   // conv, pool: step in both directions
+	Pad      int        `json:"pad,omitempty"`      // conv, pool: zeros on each side; of a pool at most half the kernel
+	NoBias   bool       `json:"no_bias,omitempty"`  // conv, dense: without the bias
+	Func     Activation `json:"func,omitempty"`     // act: which
+	Pool     PoolKind   `json:"pool,omitempty"`     // pool: which
+	Norm     NormKind   `json:"norm,omitempty"`     // norm: which
+	Groups   int        `json:"groups,omitempty"`   // norm group: number of groups, a divisor of the channels
+	Body     []Layer    `json:"body,omitempty"`     // residual: applied in order
+	Shortcut []Layer    `json:"shortcut,omitempty"` // residual: applied in order to the same input; empty for the input itself
 }
 
 // NormGroups is the number of groups of channels that a normalisation of one sample takes statistics of, for an input

@@ -8,20 +8,32 @@ import (
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/onnx/lower"
+	"github.com/jempipe/jempipe/onnx/refit"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
 
 // liveModel is a model in ONNX Runtime. Its weights may change under it unless it is frozen: they are inputs of the
-// graphs, over the memory of its parameters. It takes and gives model space.
+// graphs, over the memory of its parameters or, where refit is used, copied from there when chains or predictions begin.
+// It takes and gives model space.
 type liveModel struct {
 	bundle    bundle
 	foreign   *foreign // nil for our own; its weights do not change
 	options   liveOptions
+	onCPU     bool
 	params    []*ort.Tensor
 	names     []string
 	sessions  []*ort.Session
+	refitted  []*refit.Model
 	densities []langevin.Density
 	closers   []interface{ Close() }
+}
+
+// liveSession is a session with the weights that its runs take.
+type liveSession struct {
+	*ort.Session
+	names   []string
+	weights []*ort.Tensor
+	update  func() // makes the next runs use the present weights
 }
 
 // liveOptions says what of a model is needed.
@@ -48,7 +60,7 @@ func stepsPerCall(rt *ort.Runtime, rule langevin.Rule, can bool) int {
 }
 
 func newLiveModel(rt *ort.Runtime, b bundle, o liveOptions) (m *liveModel, err error) {
-	m = &liveModel{bundle: b, options: o}
+	m = &liveModel{bundle: b, options: o, onCPU: rt.Info().Provider == "cpu"}
 	defer func() {
 		if err != nil {
 			m.Close()
@@ -75,13 +87,13 @@ func newForeignModel(rt *ort.Runtime, f *foreign, b bundle, o liveOptions) (m *l
 }
 
 // sessions of the densities; nil where they are not needed.
-type densitySessions struct{ score, classScore, walk, classWalk *ort.Session }
+type densitySessions struct{ score, classScore, walk, classWalk *liveSession }
 
 func (m *liveModel) addDensities(rt *ort.Runtime) error {
 	var s densitySessions
 	walks := m.options.rule.StepsPerCall > 1
 	for _, open := range []struct {
-		to     **ort.Session
+		to     **liveSession
 		kind   int
 		wanted bool
 	}{
@@ -127,7 +139,14 @@ func (m *liveModel) graph(kind int) (*onnxpb.ModelProto, error) {
 		return m.foreign.InModelSpace(kind != graphLogits, kind == graphClassScore)
 	}
 	build := []func(model.Arch, model.Params, lower.Options) (*onnxpb.ModelProto, error){lower.Classifier, lower.Score, lower.ClassScore}[kind]
-	return build(m.bundle.Arch, m.bundle.Params, lower.Options{ParamsAsInputs: !m.options.frozen})
+	refits := m.refits()
+	return build(m.bundle.Arch, m.bundle.Params, lower.Options{ParamsAsInputs: !m.options.frozen && !refits, Refit: refits})
+}
+
+// refits says whether a graph follows changing weights by way of package refit: on the CPU, where that is faster, unless
+// it must share its weights with a graph of several updates.
+func (m *liveModel) refits() bool {
+	return m.onCPU && !m.options.frozen && m.foreign == nil && m.options.rule.StepsPerCall <= 1
 }
 
 // walkOf is what a Langevin graph has of an update rule.
@@ -141,20 +160,30 @@ func walkOf(r langevin.Rule) lower.Walk {
 
 // open makes a session over a graph of the model. Its calls run on one thread each: parallelism comes from running
 // several at once.
-func (m *liveModel) open(rt *ort.Runtime, kind int) (*ort.Session, error) {
+func (m *liveModel) open(rt *ort.Runtime, kind int) (*liveSession, error) {
 	graph, err := m.graph(kind)
 	if err != nil {
 		return nil, err
+	}
+	one := ort.SessionOptions{Threads: 1}
+	if m.refits() {
+		r, err := refit.Open(rt, graph, m.bundle.Params, one)
+		if err != nil {
+			return nil, err
+		}
+		m.refitted = append(m.refitted, r)
+		return &liveSession{r.Session(), r.Names(), r.Tensors(), r.Update}, nil
 	}
 	data, err := ir.Marshal(graph)
 	if err != nil {
 		return nil, err
 	}
-	s, err := rt.Session(data, ort.SessionOptions{Threads: 1})
-	if err == nil {
-		m.sessions = append(m.sessions, s)
+	s, err := rt.Session(data, one)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	m.sessions = append(m.sessions, s)
+	return &liveSession{s, m.names, m.params, func() {}}, nil
 }
 
 func (m *liveModel) addDensity(s densitySessions) error {
@@ -163,10 +192,16 @@ func (m *liveModel) addDensity(s densitySessions) error {
 		return err
 	}
 	d := density{plain: plain}
+	if len(m.densities) == 0 { // the sessions are the same for all
+		d.update = append(d.update, s.score.update)
+	}
 	w := walkingDensity{plain: plainWalk}
 	if s.classScore != nil {
 		if d.byClass, w.byClass, err = m.newDensity(s.classScore, s.classWalk, true); err != nil {
 			return err
+		}
+		if len(m.densities) == 0 {
+			d.update = append(d.update, s.classScore.update)
 		}
 	}
 	if w.plain == nil {
@@ -179,8 +214,8 @@ func (m *liveModel) addDensity(s densitySessions) error {
 }
 
 // newDensity is the density of a score graph, and with the graph of several updates the same as a Walker.
-func (m *liveModel) newDensity(score, walk *ort.Session, target bool) (*langevin.ONNX, *langevin.ONNXWalk, error) {
-	d, err := langevin.NewONNX(score, m.bundle.Arch.Input, m.bundle.Arch.Classes, target, m.params, m.names)
+func (m *liveModel) newDensity(score, walk *liveSession, target bool) (*langevin.ONNX, *langevin.ONNXWalk, error) {
+	d, err := langevin.NewONNX(score.Session, m.bundle.Arch.Input, m.bundle.Arch.Classes, target, score.weights, score.names)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -188,7 +223,7 @@ func (m *liveModel) newDensity(score, walk *ort.Session, target bool) (*langevin
 		m.closers = append(m.closers, d)
 		return d, nil, nil
 	}
-	w, err := langevin.NewONNXWalk(d, walk, m.names)
+	w, err := langevin.NewONNXWalk(d, walk.Session, walk.names)
 	if err != nil {
 		d.Close()
 		return nil, nil, err
@@ -203,11 +238,12 @@ func (m *liveModel) predictor(rt *ort.Runtime) (func(ctx context.Context, x []fl
 	if err != nil {
 		return nil, err
 	}
-	call, err := s.Bind(append([]string{"x"}, m.names...), []string{"logits"})
+	call, err := s.Bind(append([]string{"x"}, s.names...), []string{"logits"})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, x []float32) ([]float32, error) {
+		s.update()
 		var logits []float32
 		width := m.bundle.Arch.Size()
 		for n := len(x) / width; n > 0; n = len(x) / width {
@@ -216,7 +252,7 @@ func (m *liveModel) predictor(rt *ort.Runtime) (func(ctx context.Context, x []fl
 				batch = m.foreign.Batch
 				rows = min(n, batch)
 			}
-			z, err := m.logits(ctx, call, x[:rows*width], batch)
+			z, err := m.logits(ctx, call, s.weights, x[:rows*width], batch)
 			if err != nil {
 				return nil, err
 			}
@@ -227,7 +263,7 @@ func (m *liveModel) predictor(rt *ort.Runtime) (func(ctx context.Context, x []fl
 }
 
 // logits runs a batch whose rows behind those of x are zeros.
-func (m *liveModel) logits(ctx context.Context, call *ort.Call, x []float32, rows int) ([]float32, error) {
+func (m *liveModel) logits(ctx context.Context, call *ort.Call, weights []*ort.Tensor, x []float32, rows int) ([]float32, error) {
 	in, err := ort.Float32(batchShape(rows, m.bundle.Arch.Input), nil)
 	if err != nil {
 		return nil, err
@@ -239,7 +275,7 @@ func (m *liveModel) logits(ctx context.Context, call *ort.Call, x []float32, row
 		return nil, err
 	}
 	defer out.Close()
-	if err := call.Run(ctx, append([]*ort.Tensor{in}, m.params...), []*ort.Tensor{out}); err != nil {
+	if err := call.Run(ctx, append([]*ort.Tensor{in}, weights...), []*ort.Tensor{out}); err != nil {
 		return nil, err
 	}
 	return append([]float32(nil), out.Data()...), nil
@@ -253,13 +289,26 @@ func (m *liveModel) Close() {
 	for _, s := range m.sessions {
 		s.Close()
 	}
+	for _, r := range m.refitted {
+		r.Close()
+	}
 	for _, t := range m.params {
 		t.Close()
 	}
 }
 
 // density picks the graph by whether chains have classes.
-type density struct{ plain, byClass *langevin.ONNX }
+type density struct {
+	plain, byClass *langevin.ONNX
+	update         []func()
+}
+
+// Refresh implements langevin.Refresher.
+func (d density) Refresh() {
+	for _, f := range d.update {
+		f()
+	}
+}
 
 func (d density) Gradient(ctx context.Context, x []float32, classes []int32, logp []float64, grad []float32) error {
 	if classes != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/jempipe/jempipe/datasets"
+	"github.com/jempipe/jempipe/internal/augment"
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/model"
@@ -173,6 +174,11 @@ func (t *Train) design(stage string, info datasets.Info) (lower.Preprocess, mode
 	}
 	if err := t.Sampler.Augment.Check(arch.Input); err != nil && t.Generative() {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+".sampler.augment", "%v", err)
+	}
+	for key, a := range map[string]augment.Config{"augment": t.Augment, "sampler.augment": t.Sampler.Augment} {
+		if err := a.Check(arch.Input); err != nil {
+			return pre, arch, fault.New(fault.Config, "stages."+stage+"."+key, "%v", err)
+		}
 	}
 	for _, p := range t.Config.Lint(arch.Classes) {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+"."+p.Key, "%s", p.Message)

@@ -156,6 +156,7 @@ func trainingRows(records []train.Record) []outputs.Training {
 			FData: outputs.Defined(r.FData), FSamples: outputs.Defined(r.FSamples), Gap: outputs.Defined(r.Gap()), GradNorm: outputs.Defined(r.GradNorm),
 			Accuracy: outputs.Defined(r.Accuracy), ValidAccuracy: outputs.Defined(r.ValidAccuracy), ValidNLL: outputs.Defined(r.ValidNLL),
 			GapSign: outputs.Defined(r.GapSign), SamplesAtBounds: outputs.Defined(r.SamplesAtBounds), DataAtBounds: outputs.Defined(r.DataAtBounds),
+			EnergyDrop: outputs.Defined(r.EnergyDrop), RestartShare: outputs.Defined(r.Restarts), Acceptance: outputs.Defined(r.Acceptance),
 			SampleMean: outputs.Defined(r.SampleMean), DataMean: outputs.Defined(r.DataMean), ChainDisplacement: outputs.Defined(r.Displacement), MaxAbsF: outputs.Defined(r.MaxAbsF),
 		}
 	}

@@ -13,27 +13,28 @@ import (
 // Config is everything that decides a training run besides network, data and seed. The defaults are for small grey
 // pictures scaled to [-1,1]; the docs give the paper's values for CIFAR-10 beside them.
 type Config struct {
-	Engine       string     `yaml:"engine" enum:"gorgonia|onnxruntime" default:"gorgonia" doc:"Who computes the gradients of the parameters. gorgonia: its tape machine; onnxruntime: a gradient graph of the same network in ONNX Runtime, several times as fast for convolutions. They agree to float32 accuracy; the chains run in ONNX Runtime either way."`
-	Objective    string     `yaml:"objective" enum:"jem|conditional|density|classifier" default:"jem" doc:"jem: p(x) and p(y|x), with the weights of loss; conditional: p(y) p(x|y), with classes of the labelled rows and their share as p(y); density: p(x) alone, no label is used; classifier: cross-entropy alone, as a baseline."`
-	Steps        int        `yaml:"steps" min:"0" default:"0" doc:"Optimiser steps. 0: take epochs."`
-	Epochs       float64    `yaml:"epochs" min:"0" default:"20" doc:"Passes over the training rows, where steps is 0. The paper: 150."`
-	BatchSize    int        `yaml:"batch_size" min:"1" default:"64" doc:"Rows of each real batch and number of chains a step."`
-	Accumulate   int        `yaml:"accumulate" min:"1" default:"1" doc:"Batches, each with chains of its own, whose mean gradient makes one step."`
-	DataNoise    float64    `yaml:"data_noise" min:"0" default:"0.1" doc:"Standard deviation of the Gaussian noise added to training rows, in model space: it hides the grid that pixel values lie on. The paper: 0.03; its authors call 0.1 the more stable."`
-	OneBatch     bool       `yaml:"one_batch" default:"false" doc:"Use one real batch for p(x) and p(y|x) alike. The authors draw two; one saves a third of the gradient work."`
-	PerClass     int        `yaml:"labels_per_class" min:"0" default:"0" doc:"Use only this many labels a class for p(y|x), the first ones in file order; p(x) sees all rows. 0: all labels."`
-	EMA          float64    `yaml:"ema" min:"0" max:"0.99999" default:"0" doc:"Decay of an exponential moving average of the weights, which is then evaluated and exported in their place; the chains follow the weights themselves. 0: none."`
-	SpectralNorm bool       `yaml:"spectral_norm" default:"false" doc:"Divide each weight matrix by its largest singular value, by one power iteration a step (Miyato et al. 2018). Exported weights are the divided ones."`
-	Select       string     `yaml:"select" enum:"last|best_accuracy|best_nll" default:"last" doc:"Which weights are the result: the last ones, or those of the evaluation with the highest accuracy or lowest negative log-likelihood on the validation rows."`
-	EvalEvery    int        `yaml:"eval_every" min:"1" default:"250" doc:"Steps between evaluations on the validation rows."`
-	LogEvery     int        `yaml:"log_every" min:"0" default:"250" fingerprint:"-" doc:"Steps between log lines with the health figures; 0: none."`
-	SamplesEvery int        `yaml:"samples_every" min:"0" default:"500" doc:"Steps between pictures of the newest chains, samples/step-N.png; 0: none."`
-	Shards       int        `yaml:"shards" min:"1" max:"64" default:"2" doc:"Parts that each batch is cut into, worked on side by side. Fixed here and not by the machine, since it decides the last bits of the sums."`
-	Loss         Loss       `yaml:"loss" doc:"Weights of the terms of the objective."`
-	Optimizer    Optimizer  `yaml:"optimizer" doc:"Parameter updates."`
-	Sampler      Sampler    `yaml:"sampler" doc:"SGLD and its replay buffer."`
-	Guard        Guard      `yaml:"guard" doc:"What counts as diverged or collapsed, and what is done about it."`
-	Checkpoint   Checkpoint `yaml:"checkpoint" doc:"What a killed run continues from, and where the guard goes back to."`
+	Engine       string         `yaml:"engine" enum:"gorgonia|onnxruntime" default:"gorgonia" doc:"Who computes the gradients of the parameters. gorgonia: its tape machine; onnxruntime: a gradient graph of the same network in ONNX Runtime, several times as fast for convolutions. They agree to float32 accuracy; the chains run in ONNX Runtime either way."`
+	Objective    string         `yaml:"objective" enum:"jem|conditional|density|classifier" default:"jem" doc:"jem: p(x) and p(y|x), with the weights of loss; conditional: p(y) p(x|y), with classes of the labelled rows and their share as p(y); density: p(x) alone, no label is used; classifier: cross-entropy alone, as a baseline."`
+	Steps        int            `yaml:"steps" min:"0" default:"0" doc:"Optimiser steps. 0: take epochs."`
+	Epochs       float64        `yaml:"epochs" min:"0" default:"20" doc:"Passes over the training rows, where steps is 0. The paper: 150."`
+	BatchSize    int            `yaml:"batch_size" min:"1" default:"64" doc:"Rows of each real batch and number of chains a step."`
+	Accumulate   int            `yaml:"accumulate" min:"1" default:"1" doc:"Batches, each with chains of its own, whose mean gradient makes one step."`
+	DataNoise    float64        `yaml:"data_noise" min:"0" default:"0.1" doc:"Standard deviation of the Gaussian noise added to training rows, in model space: it hides the grid that pixel values lie on. The paper: 0.03; its authors call 0.1 the more stable."`
+	Augment      augment.Config `yaml:"augment" doc:"Random changes of training rows that are pictures."`
+	OneBatch     bool           `yaml:"one_batch" default:"false" doc:"Use one real batch for p(x) and p(y|x) alike. The authors draw two; one saves a third of the gradient work."`
+	PerClass     int            `yaml:"labels_per_class" min:"0" default:"0" doc:"Use only this many labels a class for p(y|x), the first ones in file order; p(x) sees all rows. 0: all labels."`
+	EMA          float64        `yaml:"ema" min:"0" max:"0.99999" default:"0" doc:"Decay of an exponential moving average of the weights, which is then evaluated and exported in their place; the chains follow the weights themselves. 0: none."`
+	SpectralNorm bool           `yaml:"spectral_norm" default:"false" doc:"Divide each weight matrix by its largest singular value, by one power iteration a step (Miyato et al. 2018). Exported weights are the divided ones."`
+	Select       string         `yaml:"select" enum:"last|best_accuracy|best_nll" default:"last" doc:"Which weights are the result: the last ones, or those of the evaluation with the highest accuracy or lowest negative log-likelihood on the validation rows."`
+	EvalEvery    int            `yaml:"eval_every" min:"1" default:"250" doc:"Steps between evaluations on the validation rows."`
+	LogEvery     int            `yaml:"log_every" min:"0" default:"250" fingerprint:"-" doc:"Steps between log lines with the health figures; 0: none."`
+	SamplesEvery int            `yaml:"samples_every" min:"0" default:"500" doc:"Steps between pictures of the newest chains, samples/step-N.png; 0: none."`
+	Shards       int            `yaml:"shards" min:"1" max:"64" default:"2" doc:"Parts that each batch is cut into, worked on side by side. Fixed here and not by the machine, since it decides the last bits of the sums."`
+	Loss         Loss           `yaml:"loss" doc:"Weights of the terms of the objective."`
+	Optimizer    Optimizer      `yaml:"optimizer" doc:"Parameter updates."`
+	Sampler      Sampler        `yaml:"sampler" doc:"SGLD and its replay buffer."`
+	Guard        Guard          `yaml:"guard" doc:"What counts as diverged or collapsed, and what is done about it."`
+	Checkpoint   Checkpoint     `yaml:"checkpoint" doc:"What a killed run continues from, and where the guard goes back to."`
 }
 
 // Loss holds the weights of the objective.
@@ -99,7 +100,7 @@ type Checkpoint struct {
 // Default is the configuration of a run where nothing is said.
 func Default() Config {
 	return Config{
-		Engine: "gorgonia", Objective: "jem", Epochs: 20, BatchSize: 64, Accumulate: 1, DataNoise: 0.1, Select: "last",
+		Engine: "gorgonia", Objective: "jem", Epochs: 20, BatchSize: 64, Accumulate: 1, DataNoise: 0.1, Augment: augment.Config{Pad: augment.Edge}, Select: "last",
 		EvalEvery: 250, LogEvery: 250, SamplesEvery: 500, Shards: 2,
 		Loss: Loss{PX: 1, PYgivenX: 1, PXgivenY: 1, EnergyReg: 0.1},
 		Optimizer: Optimizer{Name: "adam", LR: 2e-3, Beta2: 0.999, Epsilon: 1e-8, Momentum: 0.9, Warmup: 200,

@@ -123,7 +123,7 @@ func newRun(cfg Config, data Data, seed uint64, deps Deps) (*run, error) {
 		return r, nil
 	}
 	lo, hi := cfg.Sampler.Range[0], cfg.Sampler.Range[1]
-	r.width, r.edge = hi-lo, atBounds(data.X, lo, hi)
+	r.width, r.edge = hi-lo, langevin.AtBounds(data.X, lo, hi)
 	var err error
 	if r.buffer, err = newBuffer(cfg, data, seed); cfg.Sampler.Persistent {
 		r.result.Buffer = r.buffer
@@ -362,7 +362,7 @@ func (r Record) health() (out []any) {
 		v   float64
 	}{{"loss", r.Loss}, {"f_data", r.FData}, {"f_samples", r.FSamples}, {"gap", r.Gap()}, {"gap_sign", r.GapSign}, {"grad_norm", r.GradNorm},
 		{"accuracy", r.Accuracy}, {"valid_accuracy", r.ValidAccuracy}, {"sample_mean", r.SampleMean}, {"data_mean", r.DataMean},
-		{"samples_at_bounds", r.SamplesAtBounds}, {"data_at_bounds", r.DataAtBounds}, {"displacement", r.Displacement}, {"lr", r.LearningRate}} {
+		{"samples_at_bounds", r.SamplesAtBounds}, {"data_at_bounds", r.DataAtBounds}, {"displacement", r.Displacement}, {"energy_drop", r.EnergyDrop}, {"acceptance", r.Acceptance}, {"restarts", r.Restarts}, {"lr", r.LearningRate}} {
 		if !math.IsNaN(f.v) {
 			out = append(out, f.key, float64(float32(f.v)))
 		}

@@ -62,6 +62,7 @@ func (r *run) gradients(ctx context.Context, rec *Record) error {
 	}
 	if r.cfg.Generative() {
 		rec.DataMean, rec.SampleMean, rec.Displacement = h.dataMean, h.sampleMean, h.displacement
+		rec.EnergyDrop, rec.Acceptance, rec.Restarts = h.energyDrop, h.acceptance, h.restarts
 		rec.SamplesAtBounds, rec.DataAtBounds = h.atBounds, r.edge
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +45,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	provider := flags.String("provider", "cuda", "cuda or cpu")
 	python := flags.String("python", "", "interpreter of an environment with PyTorch; empty: it is left out")
 	names := flags.String("nets", "", "networks, comma-separated; empty: all, on the CPU without the largest")
-	engines := flags.String("engines", onDevice(), "engines of the training steps, comma-separated")
+	engines := flags.String("engines", "onnxruntime", "engines of the training steps, comma-separated; gorgonia's gradients are the CPU's in any case")
 	budget := flags.Duration("budget", 3*time.Second, "time of each measurement; at least two runs are made in any case")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -86,15 +85,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "all checks passed")
 	return nil
-}
-
-// onDevice is the engine whose gradients the provider computes, where there is one: gorgonia's are the CPU's.
-func onDevice() string {
-	engines := peers.Engines()
-	if slices.Contains(engines, "onnxruntime") {
-		return "onnxruntime"
-	}
-	return strings.Join(engines, ",")
 }
 
 // advised is the error of a provider that does not work, with what to do about it here.

@@ -18,12 +18,16 @@ import (
 	"github.com/jempipe/jempipe/stages"
 	"github.com/jempipe/jempipe/train"
 	"github.com/jempipe/jempipe/train/gorgonia"
+	"github.com/jempipe/jempipe/train/onnxruntime"
 )
 
 // engines make what computes parameter gradients, by the values of the key engine of a train stage.
 var engines = map[string]func(rt *ort.Runtime, a model.Arch, p model.Params, cfg train.Config) (train.Engine, error){
 	"gorgonia": func(_ *ort.Runtime, a model.Arch, p model.Params, cfg train.Config) (train.Engine, error) {
 		return gorgonia.New(a, p, cfg.Rows(), cfg.Shards, cfg.BatchSize)
+	},
+	"onnxruntime": func(rt *ort.Runtime, a model.Arch, p model.Params, cfg train.Config) (train.Engine, error) {
+		return onnxruntime.New(rt, a, p, cfg.Rows(), cfg.Shards, cfg.BatchSize)
 	},
 }
 
@@ -102,6 +106,9 @@ func (o *Ours) Close() {
 
 // Score is the gradient of the log density with respect to rows of the network's input.
 func (o *Ours) Score(ctx context.Context, x []float32) ([]float32, error) {
+	if d, ok := o.densities[0].(langevin.Refresher); ok {
+		d.Refresh()
+	}
 	grad := make([]float32, len(x))
 	return grad, o.densities[0].Gradient(ctx, x, nil, make([]float64, len(x)/o.arch.Size()), grad)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jempipe/jempipe/model"
+	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
@@ -36,7 +37,8 @@ const (
 // Options say what is built around the network.
 type Options struct {
 	Preprocess     *Preprocess       // nil: the input is in model space, [N, arch.Input...]
-	ParamsAsInputs bool              // the parameters are graph inputs behind x and target, in the order of Arch.Params
+	ParamsAsInputs bool              // the parameters are graph inputs behind the others, in the order of Arch.Params
+	Refit          bool              // the graph is for package refit: its weights will change
 	Metadata       map[string]string // entries of metadata_props
 	// BatchGroup is the number of rows that share the statistics of a batch normalisation, for training: N must be a
 	// multiple, running statistics are no parameters of the graph, and those of BatchStatistics are further outputs. 0:
@@ -48,7 +50,7 @@ type Options struct {
 // where the network has a dense layer, features [N, F], the input of the last one. All are float32 and N is free. The
 // parameters are not needed with ParamsAsInputs.
 func Classifier(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
-	b, err := newBuilder(a, p, o, false)
+	b, err := newBuilder(a, p, o)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,7 @@ func Classifier(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, er
 // Score is the classifier with the gradient of its log density: outputs logits [N, K], energy [N] and score
 // [N, arch.Input...] = d logsumexp(logits) / dx for x in model space.
 func Score(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
-	b, err := newBuilder(a, p, o, false)
+	b, err := newBuilder(a, p, o)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +91,7 @@ func Score(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) 
 // ClassScore is the gradient of the joint log density log p(x, y) + log Z = sum over k of target[k] logits[k], where the
 // second input target [N, K] is one-hot at y: outputs logits [N, K], logdensity [N] and score [N, arch.Input...].
 func ClassScore(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
-	b, err := newBuilder(a, p, o, true)
+	b, err := newBuilder(a, p, o, extra{InputTarget, []int{a.Classes}})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +136,13 @@ type builder struct {
 	stats        []Statistics // outputs for batch normalisations, in layer order
 }
 
-func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder, error) {
+// extra is a graph input behind x, [N, shape...].
+type extra struct {
+	name  string
+	shape []int
+}
+
+func newBuilder(a model.Arch, p model.Params, o Options, more ...extra) (*builder, error) {
 	specs, err := a.Params()
 	if err != nil {
 		return nil, err
@@ -144,7 +152,7 @@ func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder,
 		return nil, err
 	}
 	b := &builder{arch: a, options: o, g: g}
-	if err := b.inputs(specs, p, target); err != nil {
+	if err := b.inputs(specs, p, more); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, LogSumExp} {
@@ -165,8 +173,8 @@ func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder,
 // omitted says that a parameter has no place in the graph.
 func (b *builder) omitted(s model.Param) bool { return s.State && b.options.BatchGroup > 0 }
 
-// inputs adds x, the target where there is one, and the parameters.
-func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error {
+// inputs adds x, what comes behind it, and the parameters.
+func (b *builder) inputs(specs []model.Param, p model.Params, more []extra) error {
 	shape := b.arch.Input
 	if b.options.Preprocess != nil {
 		shape = b.options.Preprocess.SampleShape
@@ -174,8 +182,8 @@ func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error
 	if err := b.g.Input(InputX, ir.Float32, rows(shape)...); err != nil {
 		return err
 	}
-	if target {
-		if err := b.g.Input(InputTarget, ir.Float32, rows([]int{b.arch.Classes})...); err != nil {
+	for _, e := range more {
+		if err := b.g.Input(e.name, ir.Float32, rows(e.shape)...); err != nil {
 			return err
 		}
 	}
@@ -220,10 +228,18 @@ func AddEnergy(g *ir.Graph) error {
 
 // score adds the gradient of the sum of a log density over the rows, which is that of each row.
 func (b *builder) score(of string) error {
-	if err := AddGradient(b.g.Model, of, b.modelX, OutputScore, rows(b.arch.Input)...); err != nil {
+	if err := addGradient(b.g.Model, b.options.differentiate(), of, b.modelX, OutputScore, rows(b.arch.Input)...); err != nil {
 		return fmt.Errorf("model %s: %w", b.arch.Name, err)
 	}
 	return nil
+}
+
+// differentiate is the function that adds gradients.
+func (o Options) differentiate() differentiate {
+	if o.Refit {
+		return gradient.GradientForRefit
+	}
+	return gradient.Gradient
 }
 
 func (b *builder) output(name string, shape ...int) {

@@ -21,6 +21,12 @@ type SessionOptions struct {
 	// Profile is where ONNX Runtime writes the times of all nodes, and what they ran on, when the session is closed:
 	// to this path with a time stamp and .json behind. Empty: nowhere. It makes runs slower.
 	Profile string
+
+	// Without names graph optimisations that are left out, by ONNX Runtime's own names, beside those of the option
+	// optimization.disable_specified_optimizers.
+	Without []string
+
+	saveTo string // file for the optimised model; empty: none
 }
 
 // Value describes an input or an output of a model.
@@ -114,11 +120,14 @@ func (s *Session) open(model []byte, r *Runtime, opt SessionOptions) error {
 }
 
 func (s *Session) create(model []byte, in, out []string, r *Runtime, opt SessionOptions) error {
-	options, err := configure(r.provider, r.options, opt.Threads)
+	options, err := configure(r.provider, without(r.options, opt.Without), opt.Threads)
 	if err != nil {
 		return err
 	}
 	defer options.Destroy()
+	if err := save(options, opt.saveTo); err != nil {
+		return err
+	}
 	if opt.Profile != "" {
 		if err := options.EnableProfiling(opt.Profile); err != nil {
 			return err

@@ -253,17 +253,22 @@ func (l *lowering) runningNorm(name string, p model.Params) {
 		return f
 	}
 	k := newKernel(name, rows, cols, matrices(5), func(in [][]float32, out []float32) {
-		f := factor(in[1], in[4])
-		for i, v := range in[0] {
-			c := i % cols
-			out[i] = float32((float64(v)-float64(in[3][c]))*f[c] + float64(in[2][c]))
+		f, mean, bias := factor(in[1], in[4]), in[3], in[2]
+		for at := 0; at < len(out); at += cols {
+			row := out[at : at+cols]
+			for c, v := range in[0][at : at+cols] {
+				row[c] = float32((float64(v)-float64(mean[c]))*f[c] + float64(bias[c]))
+			}
 		}
 	})
 	k.differentiable([]bool{l.live, false, false, false, false}, func(in G.Nodes, _, dy *G.Node) (G.Nodes, error) {
 		dx := l.apply(newKernel(name+".dx", rows, cols, matrices(3), func(in [][]float32, out []float32) {
 			f := factor(in[0], in[1])
-			for i, v := range in[2] {
-				out[i] = float32(float64(v) * f[i%cols])
+			for at := 0; at < len(out); at += cols {
+				row := out[at : at+cols]
+				for c, v := range in[2][at : at+cols] {
+					row[c] = float32(float64(v) * f[c])
+				}
 			}
 		}), in[1], in[4], dy)
 		return G.Nodes{dx, nil, nil, nil, nil}, l.err
