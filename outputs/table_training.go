@@ -31,6 +31,23 @@ type Training struct {
 	MaxAbsF           *float64 `parquet:"max_abs_f,optional" doc:"Largest |logsumexp f(x)| of all rows of the step. Null where not computed."`
 }
 
+// Sets of table energies.
+const (
+	EnergyTrain  = "train"  // rows of the training set, without data noise
+	EnergyValid  = "valid"  // rows of the validation set
+	EnergyChains = "chains" // states of the replay buffer
+)
+
+// Energy is what the trained model says of one row or one chain when training has ended.
+type Energy struct {
+	Set     string   `parquet:"set,dict" doc:"train, valid or chains: rows of the training set (without data noise), of the validation set, or chains of the replay buffer. At most 2,000 of each, evenly spaced."`
+	Dataset *string  `parquet:"dataset,optional,dict" doc:"Data set of the row. Null for chains."`
+	RowID   *string  `parquet:"row_id,optional" doc:"sample_id of the row, as text whatever its type in the data set. Null for chains."`
+	Chain   *int64   `parquet:"chain,optional" doc:"Place of the chain in the replay buffer, from 0. Null for rows."`
+	Label   *int32   `parquet:"label,optional" doc:"Label of the row. Null where it has none, and for chains."`
+	Energy  *float64 `parquet:"energy,optional" doc:"Energy -logsumexp f(x) with the weights that training ended with, in nats; low = likely. Null where a logit is not finite."`
+}
+
 // Sample is one kept state of one SGLD chain.
 type Sample struct {
 	Chain      int64     `parquet:"chain" doc:"Chain number, from 0."`

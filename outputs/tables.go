@@ -52,6 +52,7 @@ var catalogue = []table{
 	{"confusion", "one cell of the confusion matrix of one labelled data set.", reflect.TypeFor[Confusion]()},
 	{"per_class", "one true class of one labelled data set.", reflect.TypeFor[PerClass]()},
 	{"training", "one logged training step.", reflect.TypeFor[Training]()},
+	{"energies", "one row or chain with its energy at the end of training.", reflect.TypeFor[Energy]()},
 	{"samples", "one kept state of one SGLD chain.", reflect.TypeFor[Sample]()},
 }
 

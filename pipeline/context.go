@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +47,7 @@ type RunContext struct {
 	measures map[string]json.RawMessage
 	rows     map[string]int64
 	err      error // the first report that could not be taken
-	last     time.Time
+	pace     pace
 }
 
 // StageDir is the directory of the results of a stage that this one refers to.
@@ -145,18 +147,65 @@ const progressEvery = 100 * time.Millisecond
 
 // Progress tells how far the stage is; total 0 is not known. It may be called for every row.
 func (rc *RunContext) Progress(done, total int64, format string, args ...any) {
+	rc.progress(ProgressEvent{Done: done, Total: total}, func(e *ProgressEvent) {
+		e.Text = format
+		if len(args) > 0 {
+			e.Text = fmt.Sprintf(format, args...)
+		}
+	})
+}
+
+// Steps tells how far a stage is that works in steps, and how they go. It may be called for every step. Figures that
+// are no finite number are left out.
+func (rc *RunContext) Steps(done, total int64, figures ...Figure) {
+	rc.progress(ProgressEvent{Done: done, Total: total, Unit: "steps"}, func(e *ProgressEvent) {
+		e.Figures = slices.DeleteFunc(slices.Clone(figures), func(f Figure) bool { return math.IsNaN(f.Value) || math.IsInf(f.Value, 0) })
+	})
+}
+
+// progress passes an event on, unless another one has just been; only then it is filled.
+func (rc *RunContext) progress(e ProgressEvent, fill func(*ProgressEvent)) {
 	rc.lock.Lock()
 	defer rc.lock.Unlock()
 	now := time.Now()
-	if rc.closed || now.Sub(rc.last) < progressEvery && (total == 0 || done < total) {
+	rc.pace.see(e.Done, e.Total, now)
+	if rc.closed || now.Sub(rc.pace.told) < progressEvery && (e.Total == 0 || e.Done < e.Total) {
 		return
 	}
-	rc.last = now
-	text := format
-	if len(args) > 0 {
-		text = fmt.Sprintf(format, args...)
+	rc.pace.told = now
+	e.Name, e.Kind = rc.Name, rc.Kind
+	e.PerSecond, e.Left = rc.pace.rate(now)
+	fill(&e)
+	rc.run.watch.StageProgress(e)
+}
+
+// pace measures how fast work goes on.
+type pace struct {
+	began       time.Time
+	first       int64 // done when it began
+	done, total int64
+	told        time.Time // when observers last heard of it
+}
+
+// see takes the work done. Measuring begins anew with other work and where the work went back.
+func (p *pace) see(done, total int64, now time.Time) {
+	if p.began.IsZero() || done < p.done || total != p.total {
+		p.began, p.first = now, done
 	}
-	rc.run.watch.StageProgress(ProgressEvent{rc.Name, rc.Kind, done, total, text})
+	p.done, p.total = done, total
+}
+
+// rate is the work done a second, and the time that what is left takes at this rate; zeros where not known.
+func (p *pace) rate(now time.Time) (perSecond float64, left time.Duration) {
+	seconds := now.Sub(p.began).Seconds()
+	if seconds <= 0 || p.done == p.first {
+		return 0, 0
+	}
+	perSecond = float64(p.done-p.first) / seconds
+	if p.total > p.done {
+		left = time.Duration(float64(p.total-p.done) / perSecond * float64(time.Second))
+	}
+	return perSecond, left
 }
 
 // StageInfo is a finished stage as another one sees it.

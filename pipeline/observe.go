@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"log/slog"
+	"math"
 	"strings"
 	"time"
 )
@@ -28,8 +29,19 @@ type StageEvent struct {
 // ProgressEvent is work within a stage. Events come at most ten times a second, the last one always.
 type ProgressEvent struct {
 	Name, Kind  string
-	Done, Total int64 // Total 0: not known
-	Text        string
+	Done, Total int64    // Total 0: not known
+	Unit        string   // what is counted, such as steps; may be empty
+	Text        string   // such as the data set that is worked on; may be empty
+	Figures     []Figure // how the work goes, the most telling first; may be empty
+	// PerSecond is the rate of Done since the stage took up its work, or since it last went back; 0: not known yet.
+	PerSecond float64
+	Left      time.Duration // to the end at this rate; 0: not known
+}
+
+// Figure is a named number.
+type Figure struct {
+	Name  string // as a key of a log, such as valid_accuracy
+	Value float64
 }
 
 // Observers passes every event to several observers.
@@ -83,9 +95,33 @@ func (o *logObserver) StageStarted(e StageEvent) {
 func (o *logObserver) StageProgress(e ProgressEvent) {
 	if now := time.Now(); now.Sub(o.last) >= 10*time.Second {
 		o.last = now
-		o.log.Info("stage progress", "stage", e.Name, "done", e.Done, "total", e.Total, "text", e.Text)
+		o.log.Info("stage progress", e.attributes()...)
 	}
 }
+
+// attributes are an event for a log. What is not known is left out.
+func (e ProgressEvent) attributes() []any {
+	out := []any{"stage", e.Name, "done", e.Done, "total", e.Total}
+	if e.Unit != "" {
+		out = append(out, "unit", e.Unit)
+	}
+	if e.PerSecond > 0 {
+		out = append(out, "per_second", rounded(e.PerSecond))
+	}
+	if e.Left > 0 {
+		out = append(out, "eta_seconds", int64(e.Left.Round(time.Second)/time.Second))
+	}
+	for _, f := range e.Figures {
+		out = append(out, f.Name, rounded(f.Value))
+	}
+	if e.Text != "" {
+		out = append(out, "text", e.Text)
+	}
+	return out
+}
+
+// rounded is a number with the digits that a reader of a log can use.
+func rounded(v float64) float64 { return math.Round(v*1e4) / 1e4 }
 
 func (o *logObserver) StageDone(e StageEvent) {
 	o.log.Info("stage done", "stage", e.Name, "seconds", e.Wall.Round(time.Millisecond).Seconds(), "rows", e.Rows)

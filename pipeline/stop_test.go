@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -334,4 +335,83 @@ func TestEvents(t *testing.T) {
 	}
 	same(t, "events", w.lines, []string{"reused train", "reused infer", "started baseline", "progress step 1", "progress step 1000",
 		"done baseline", "started report", "failed report"})
+}
+
+func TestProgressOfSteps(t *testing.T) {
+	p := newProject(t)
+	p.replace("pipeline.yaml", "epochs: 1", "epochs: 9")
+	p.reg = testRegistry(func(_ context.Context, rc *RunContext) error {
+		if rc.Name == "train" {
+			rc.Steps(1, 3, Figure{"gap", -0.123456}, Figure{"accuracy", math.NaN()}, Figure{"loss", math.Inf(1)})
+			time.Sleep(2 * progressEvery)
+			rc.Steps(2, 3, Figure{"gap", 0.5})
+		}
+		return nil
+	})
+	var events []ProgressEvent
+	opts := p.opts()
+	opts.Observer = Observers(&progressWatcher{events: &events})
+	if _, err := Run(t.Context(), p.load(), opts); err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != 2 || len(events[0].Figures) != 1 || events[0].Unit != "steps" || events[0].PerSecond != 0 || events[0].Left != 0 {
+		t.Fatalf("events %+v; want two, the first with the finite figure alone and no rate yet", events)
+	}
+	if e := events[1]; !(e.PerSecond > 0 && e.PerSecond < 5) || math.Abs(e.Left.Seconds()*e.PerSecond-1) > 1e-6 {
+		t.Errorf("rate %v and %v left after one step in at least 0.2 s, with one to go", e.PerSecond, e.Left)
+	}
+}
+
+type progressWatcher struct {
+	watcher
+	events *[]ProgressEvent
+}
+
+func (w *progressWatcher) StageProgress(e ProgressEvent) { *w.events = append(*w.events, e) }
+
+func TestPace(t *testing.T) {
+	start := time.Unix(1000, 0)
+	var p pace
+	for _, c := range []struct {
+		what           string
+		done, total, s int64
+		rate           float64
+		left           time.Duration
+	}{
+		{"the first word, of a run that was continued", 500, 1000, 0, 0, 0},
+		{"no time has passed", 501, 1000, 0, 0, 0},
+		{"what was done before does not count", 520, 1000, 10, 2, 240 * time.Second},
+		{"the end", 1000, 1000, 20, 25, 0},
+		{"a rollback", 200, 1000, 21, 0, 0},
+		{"after it", 300, 1000, 31, 10, 70 * time.Second},
+		{"other work", 310, 400, 40, 0, 0},
+		{"without an end", 320, 0, 41, 0, 0},
+		{"and on", 330, 0, 42, 10, 0},
+	} {
+		now := start.Add(time.Duration(c.s) * time.Second)
+		p.see(c.done, c.total, now)
+		if rate, left := p.rate(now); rate != c.rate || left != c.left {
+			t.Errorf("%s: rate %v, left %v; want %v, %v", c.what, rate, left, c.rate, c.left)
+		}
+	}
+}
+
+func TestProgressInTheLog(t *testing.T) {
+	var b bytes.Buffer
+	o := LogObserver(slog.New(slog.NewJSONHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})))
+	o.StageProgress(ProgressEvent{Name: "train", Kind: "train", Done: 3200, Total: 7500, Unit: "steps", PerSecond: 21.43721, Left: 200*time.Second + 400*time.Millisecond,
+		Figures: []Figure{{"gap", -0.102134}, {"accuracy", 0.984375}}})
+	o.StageProgress(ProgressEvent{Name: "train"})
+	same(t, "log", b.String(), `{"level":"INFO","msg":"stage progress","stage":"train","done":3200,"total":7500,"unit":"steps","per_second":21.4372,"eta_seconds":200,"gap":-0.1021,"accuracy":0.9844}`+"\n")
+	b.Reset()
+	o = LogObserver(slog.New(slog.NewTextHandler(&b, nil)))
+	o.StageProgress(ProgressEvent{Name: "infer", Done: 5, Text: "mnist-test"})
+	if got := b.String(); !strings.HasSuffix(got, `msg="stage progress" stage=infer done=5 total=0 text=mnist-test`+"\n") {
+		t.Errorf("what is not known is left out: %s", got)
+	}
 }

@@ -3,24 +3,32 @@ package stages
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
 	"io/fs"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/jempipe/jempipe/outputs"
+	"github.com/jempipe/jempipe/outputs/report"
 	"github.com/jempipe/jempipe/pipeline"
 )
 
 // samplesFolder holds the pictures that a train stage draws of its chains.
 const samplesFolder = "samples"
 
+// pictureName is the file of the picture of a step.
+const pictureName = "step-%06d.png"
+
 // writeGrid draws states [n,C,H,W] of a range as a PNG, side by side in a square with a pixel between them, and magnified
 // where they are small. One channel is grey, three are RGB, of others the first is drawn.
-func writeGrid(path string, x []float32, shape []int, lo, hi float64) error {
+func writeGrid(file string, x []float32, shape []int, lo, hi float64) error {
 	c, h, w := shape[0], shape[1], shape[2]
 	n := len(x) / (c * h * w)
 	zoom := max(1, 32/max(h, w))
@@ -50,10 +58,10 @@ func writeGrid(path string, x []float32, shape []int, lo, hi float64) error {
 	if err := png.Encode(&b, img); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return outputs.WriteFileAtomic(path, b.Bytes())
+	return outputs.WriteFileAtomic(file, b.Bytes())
 }
 
 // keepPictures copies the pictures of a run, which may have been drawn by several processes, to its results.
@@ -79,4 +87,37 @@ func keepPictures(rc *pipeline.RunContext, scratch string) error {
 		}
 	}
 	return nil
+}
+
+// newestPicture is the picture of the last step that a train stage drew; nil where it drew none.
+func newestPicture(rc *pipeline.RunContext, ref pipeline.StageRef) (*report.Snapshot, error) {
+	folder := filepath.Join(rc.StageDir(ref), samplesFolder)
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var newest *report.Snapshot
+	for _, e := range entries {
+		number := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "step-"), ".png")
+		step, err := strconv.ParseInt(number, 10, 64)
+		if err == nil && e.Name() == fmt.Sprintf(pictureName, step) && (newest == nil || step > newest.Step) {
+			newest = &report.Snapshot{Step: step, Path: path.Join(string(ref), samplesFolder, e.Name())}
+		}
+	}
+	if newest == nil {
+		return nil, nil
+	}
+	data, err := os.ReadFile(filepath.Join(folder, path.Base(newest.Path)))
+	if err != nil {
+		return nil, err
+	}
+	if img, err := report.FromPNG(data); err == nil {
+		newest.Image = &img
+	} else {
+		newest.Absent = err.Error()
+	}
+	return newest, nil
 }

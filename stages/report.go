@@ -16,7 +16,7 @@ import (
 // ReportKind draws the HTML report.
 func ReportKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "report", Version: 2, ReadsConfigText: true,
+		Name: "report", Version: 3, ReadsConfigText: true,
 		Summary: "Draws index.html, one self-contained page, from the tables of the other stages. A section whose stage is not in the file is left out.",
 		New:     func() pipeline.Stage { return &Report{Gallery: 8, Samples: 64} },
 	}
@@ -115,7 +115,15 @@ func (s *Report) addTraining(_ context.Context, rc *pipeline.RunContext, r *repo
 	if cfg, ok := rc.StageConfig(s.Training).(*Train); ok && cfg.Generative() {
 		r.GapAlarm = cfg.Guard.GapAlarm
 	}
-	return table(rc, r, s.Training, "training", &r.Training)
+	if err := table(rc, r, s.Training, "training", &r.Training); err != nil {
+		return err
+	}
+	if err := table(rc, r, s.Training, "energies", &r.Energies); err != nil {
+		return err
+	}
+	var err error
+	r.Chains, err = newestPicture(rc, s.Training)
+	return err
 }
 
 func (s *Report) addCalibration(_ context.Context, rc *pipeline.RunContext, r *report.Report) error {

@@ -22,7 +22,7 @@ import (
 func TrainKind() pipeline.Kind {
 	return pipeline.Kind{
 		Name: "train", Version: 3,
-		Summary: "Trains a network on a data set: as a joint energy-based model, or as a plain classifier. Writes models/weights.safetensors, models/buffer.safetensors (the replay buffer), tables/training.parquet and samples/ with pictures of the chains. A run that was stopped goes on from its last checkpoint.",
+		Summary: "Trains a network on a data set: as a joint energy-based model, or as a plain classifier. Writes models/weights.safetensors, models/buffer.safetensors (the replay buffer), tables/training.parquet, tables/energies.parquet and samples/ with pictures of the chains. A run that was stopped goes on from its last checkpoint.",
 		New: func() pipeline.Stage {
 			return &Train{Network: defaultNetwork(), Preprocess: Preprocess{Scale: 1, Layout: "auto"}, MemoryMB: 4096, InitLayout: "jempipe", Config: train.Default()}
 		},
@@ -63,7 +63,7 @@ func (t *Train) Run(ctx context.Context, rc *pipeline.RunContext) error {
 	if err != nil {
 		return err
 	}
-	res, err := t.fit(ctx, rc, job, scratch)
+	res, energies, err := t.fit(ctx, rc, job, scratch)
 	if len(res.Records) > 0 {
 		summarise(rc, res)
 	}
@@ -81,7 +81,11 @@ func (t *Train) Run(ctx context.Context, rc *pipeline.RunContext) error {
 			return err
 		}
 	}
-	return writeTable(rc, "training", tableMeta(rc, job.bundle.hash(), job.bundle.Classes), trainingRows(res.Records))
+	meta := tableMeta(rc, job.bundle.hash(), job.bundle.Classes)
+	if err := writeTable(rc, "energies", meta, energies); err != nil {
+		return err
+	}
+	return writeTable(rc, "training", meta, trainingRows(res.Records))
 }
 
 // failed keeps what a run that went wrong has recorded, beside its checkpoints, and says where.
@@ -101,6 +105,7 @@ func (t *Train) failed(rc *pipeline.RunContext, scratch string, job trainJob, re
 type trainJob struct {
 	bundle bundle
 	data   train.Data
+	probes []probe // of the data sets
 	seed   uint64
 }
 
@@ -129,12 +134,14 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 		bundle: bundle{Arch: arch, Params: params, Preprocess: pre, Classes: info.Classes, Lo: info.Lo, Hi: info.Hi, Objective: t.Objective, Sampler: t.Sampler},
 		data:   train.Data{Dim: arch.Size(), Shape: arch.Input, Classes: arch.Classes}}
 	job.data.X, job.data.Labels = sp.model(rows.X), labelsOf(rows)
+	job.probes = []probe{newProbe(outputs.EnergyTrain, info.Name, rows)}
 	if t.Validate != "" {
 		valid, vinfo, err := t.read(ctx, rc, t.Validate)
 		if err != nil {
 			return trainJob{}, err
 		}
 		job.data.ValidX, job.data.ValidLabels = sp.model(valid.X), labelsOf(valid)
+		job.probes = append(job.probes, newProbe(outputs.EnergyValid, vinfo.Name, valid))
 		for i, y := range job.data.ValidLabels {
 			if int(y) >= arch.Classes {
 				return trainJob{}, fault.New(fault.Data, "data."+vinfo.Name, "row with id %s has label %d, the model has classes 0 to %d", valid.ID(i), y, arch.Classes-1)

@@ -11,26 +11,28 @@ import (
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/langevin"
 	"github.com/jempipe/jempipe/model"
+	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
 	"github.com/jempipe/jempipe/train"
 	"github.com/jempipe/jempipe/train/gorgonia"
+	"github.com/jempipe/jempipe/train/onnxruntime"
 )
 
-// fit runs the training loop, with ONNX Runtime for the chains. scratch holds its checkpoints and pictures.
-func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, scratch string) (train.Result, error) {
-	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards, t.BatchSize)
+// fit runs the training loop, with ONNX Runtime for the chains, and gives table energies of the result. scratch holds its checkpoints and pictures.
+func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, scratch string) (train.Result, []outputs.Energy, error) {
+	rt, err := rc.Runtime()
 	if err != nil {
-		return train.Result{}, err
+		return train.Result{}, nil, err
+	}
+	engine, err := t.engine(rc, rt, job.bundle)
+	if err != nil {
+		return train.Result{}, nil, err
 	}
 	defer engine.Close()
 	updater, err := gorgonia.NewUpdater(t.Optimizer.Solver(), job.bundle.Params, engine.Grads())
 	if err != nil {
-		return train.Result{}, err
-	}
-	rt, err := rc.Runtime()
-	if err != nil {
-		return train.Result{}, err
+		return train.Result{}, nil, err
 	}
 	cfg := t.Config
 	cfg.Sampler.StepsPerCall = stepsPerCall(rt, cfg.Sampler.Rule, true)
@@ -40,28 +42,32 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 	}
 	live, err := newLiveModel(rt, job.bundle, need)
 	if err != nil {
-		return train.Result{}, err
+		return train.Result{}, nil, err
 	}
 	defer live.Close()
 	predict, err := live.predictor(rt)
 	if err != nil {
-		return train.Result{}, err
+		return train.Result{}, nil, err
 	}
 	deps := train.Deps{Params: job.bundle.Params, Engine: engine, Updater: updater, Densities: live.densities, Predict: predict, Log: rc.Log,
 		Checkpoints: filepath.Join(scratch, "checkpoints")}
 	if shape := job.bundle.Arch.Input; len(shape) == 3 {
 		lo, hi := t.Sampler.Range[0], t.Sampler.Range[1]
 		deps.Pictures = func(step int, chains []float32, _ []int32) error {
-			return writeGrid(filepath.Join(scratch, samplesFolder, fmt.Sprintf("step-%06d.png", step)), chains, shape, lo, hi)
+			return writeGrid(filepath.Join(scratch, samplesFolder, fmt.Sprintf(pictureName, step)), chains, shape, lo, hi)
 		}
 	}
 	started, first := time.Now(), 0
+	valid := math.NaN() // accuracy of the last evaluation
 	deps.Progress = func(done, total int, r train.Record) {
 		if first == 0 {
 			first = done
 		}
-		rate := float64(done-first) / time.Since(started).Seconds()
-		rc.Progress(int64(done), int64(total), "%.1f steps/s, loss %.3f, gap %.3f, accuracy %.3f", rate, r.Loss, r.Gap(), r.Accuracy)
+		if !math.IsNaN(r.ValidAccuracy) {
+			valid = r.ValidAccuracy
+		}
+		rc.Steps(int64(done), int64(total), pipeline.Figure{Name: "gap", Value: r.Gap()}, pipeline.Figure{Name: "accuracy", Value: r.Accuracy},
+			pipeline.Figure{Name: "valid_accuracy", Value: valid}, pipeline.Figure{Name: "loss", Value: r.Loss})
 	}
 	res, err := train.Run(ctx, cfg, job.data, job.seed, deps)
 	if n := len(res.Records); n > 0 && first > 0 {
@@ -69,7 +75,28 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 		rc.Measure("steps_per_second", speed)
 		rc.Log.Info("training ended", "steps", res.Records[n-1].Step, "steps_per_second", math.Round(speed*10)/10)
 	}
-	return res, err
+	if err != nil {
+		return res, nil, err
+	}
+	energies, err := job.energies(ctx, predict, res.Buffer)
+	return res, energies, err
+}
+
+// engine opens the engine of the configuration. It says so where the other one would be much faster; the choice stays
+// the user's, since the two differ in the last bits.
+func (t *Train) engine(rc *pipeline.RunContext, rt *ort.Runtime, b bundle) (train.Engine, error) {
+	if t.Engine == "onnxruntime" {
+		return onnxruntime.New(rt, b.Arch, b.Params, t.Rows(), t.Shards, t.BatchSize)
+	}
+	const much = 1.5
+	cost, err := t.StepCost(b.Arch)
+	if err != nil {
+		return nil, err
+	}
+	if f := cost.Factor(); f >= much {
+		rc.Log.Info(fmt.Sprintf("engine: onnxruntime would take about 1/%.1f of the time for this network, by its count of operations", f), "engine", t.Engine)
+	}
+	return gorgonia.New(b.Arch, b.Params, t.Rows(), t.Shards, t.BatchSize)
 }
 
 // loadInit overwrites parameters with those of a safetensors file.

@@ -280,8 +280,10 @@ func (r *run) answer(found *trouble, rec *Record) error {
 		event.To = back.Step
 	}
 	if rec != nil {
-		rec.Event = event.String()
 		r.records = append(r.records, *rec)
+	}
+	if n := len(r.records); n > 0 { // trouble of the finished run stands at its last step
+		r.records[n-1].Event = event.String()
 	}
 	r.state.Events = append(r.state.Events, event)
 	if back == nil {

@@ -36,6 +36,13 @@ type lineChart struct {
 	square         bool   // as high as wide
 	exact          bool   // curves, of which every point counts
 	points         []point
+	spans          []span // stretches of x that stand out
+}
+
+// span is a stretch of x, with a line at its end.
+type span struct {
+	from, to float64
+	hint     string
 }
 
 // frame is the plot area with its scales.
@@ -83,6 +90,9 @@ func (l lineChart) draw(table, caption string) Figure {
 		ys = append(ys, l.band[:])
 		fig.Legend = append(fig.Legend, LegendEntry{"band", l.bandLabel, ""})
 	}
+	if len(l.spans) > 0 {
+		fig.Legend = append(fig.Legend, LegendEntry{"undone", "taken back", ""})
+	}
 	y := around(ys...)
 	if l.y != nil {
 		y = *l.y
@@ -98,6 +108,7 @@ func (l lineChart) draw(table, caption string) Figure {
 		hi, lo := f.y.at(min(l.band[1], f.y.hi)), f.y.at(max(l.band[0], f.y.lo))
 		f.rect(left, hi, chartWidth-left-right, lo-hi, "band", l.bandLabel)
 	}
+	f.drawSpans(l.spans)
 	for _, s := range l.lines {
 		f.area(f.x.all(s.x[:len(s.lo)]), f.y.all(s.lo), f.y.all(s.hi), "spread "+s.class)
 	}
@@ -114,6 +125,18 @@ func (l lineChart) draw(table, caption string) Figure {
 	}
 	fig.SVG = f.html()
 	return fig
+}
+
+// drawSpans shades stretches, as far as they lie on the chart.
+func (f frame) drawSpans(list []span) {
+	for _, s := range list {
+		if s.to < f.x.lo || s.from > f.x.hi {
+			continue
+		}
+		from, to := f.x.at(max(s.from, f.x.lo)), f.x.at(min(s.to, f.x.hi))
+		f.rect(from, top, to-from, f.y.from-top, "undone", s.hint)
+		f.line(to, top, to, f.y.from, "event")
+	}
 }
 
 // point is a marked place on a chart.

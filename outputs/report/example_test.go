@@ -19,7 +19,6 @@ func example(t testing.TB) Report {
 			{"Config hash", "sha256:9f2c41d07be3", "sha256:9f2c41d07be3a55d6c6c"}, {"Model hash", "sha256:17aa03bd9c1e", ""},
 			{"Go", "1.26, linux/amd64", ""}, {"Schema", outputs.SchemaVersion, ""},
 		},
-		Findings: []Finding{{"Training was rolled back once, at step 2 310, after a non-finite loss.", "training"}},
 		Datasets: []Dataset{
 			{Name: "valid", Role: "id", Rows: 1124},
 			{Name: "test", Role: "id", Rows: 1124, Unlabelled: 12, Saturated: 210, Ties: 1, NotOK: []StatusCount{{"nan", "pixel 17 of 64 is not a number", 3}, {"wrong_length", "list of 63 values, wanted 64 (shape 8x8)", 1}}},
@@ -33,6 +32,7 @@ func example(t testing.TB) Report {
 		TablePaths: map[string]string{"roc": "ood/tables/roc.parquet"},
 	}
 	rep.Training = trainingRows(r)
+	trainingEnd(t, &rep, r)
 	calibrationRows(&rep, r)
 	oodRows(&rep)
 	classRows(&rep, r)
@@ -40,27 +40,68 @@ func example(t testing.TB) Report {
 	return rep
 }
 
+// trainingRows is a run that went wrong at step 2,310 and 2,600 and each time went on from step 2,000 or 2,500.
 func trainingRows(r *rand.Rand) []outputs.Training {
 	var rows []outputs.Training
-	for i := range 900 {
-		x := float64(i) / 900
-		step := int64(i+1) * 5
-		ce := 2.3*math.Exp(-6*x) + 0.08 + 0.03*r.NormFloat64()*math.Exp(-x)
-		px := 0.8*math.Sin(9*x)*math.Exp(-2*x) + 0.25*r.NormFloat64()
-		data := 4*x + 1 + 0.1*r.NormFloat64()
-		gap := -px
-		if i > 500 && i < 520 {
-			gap += 7
+	for attempt, part := range [][2]int{{0, 462}, {400, 520}, {500, 900}} {
+		for i := part[0]; i < part[1]; i++ {
+			row := trainingRow(r, i)
+			row.Attempt, row.LR = int32(attempt), row.LR/float64(int(1)<<attempt)
+			if attempt < 2 && i > part[1]-20 {
+				row.Loss, row.Gap = new(40*float64(i-part[1]+20)), new(-30*float64(i-part[1]+20))
+			}
+			rows = append(rows, row)
 		}
-		row := outputs.Training{Step: step, Epoch: x * 40, LR: 1e-4, Loss: new(ce + px), LossPYX: new(ce), LossPX: new(px), FData: new(data),
-			FSamples: new(data - gap), Gap: new(gap), GradNorm: new(3*math.Exp(-x) + 0.3*r.Float64()), Accuracy: new(min(1, 1-math.Exp(-7*x)*0.9+0.02*r.NormFloat64())),
-			ChainDisplacement: new(0.4 + 0.05*r.NormFloat64())}
-		if i%45 == 44 {
-			row.ValidAccuracy = new(0.965 - math.Exp(-7*x)*0.85)
+		if last := &rows[len(rows)-1]; attempt == 0 {
+			last.Event = new("divergence: the loss is 1.3e+05, its limit (guard.max_loss) 100000; back to step 2000")
+		} else if attempt == 1 {
+			last.Event = new("collapse: over the last 200 steps data are more likely than samples by 4.1 on average (guard.gap_alarm 3), and the two differ by 0.31 in mean or in share at the bounds (guard.misplaced 0.2): the chains no longer reach what the model calls likely; back to step 2500")
 		}
-		rows = append(rows, row)
 	}
 	return rows
+}
+
+// trainingEnd is what the model says when it is trained.
+func trainingEnd(t testing.TB, rep *Report, r *rand.Rand) {
+	for i, set := range []string{outputs.EnergyTrain, outputs.EnergyValid, outputs.EnergyChains} {
+		for range 700 {
+			rep.Energies = append(rep.Energies, outputs.Energy{Set: set, Energy: new(-8 + 0.4*float64(i) + (1+0.3*float64(i))*r.NormFloat64())})
+		}
+	}
+	rep.Energies = append(rep.Energies, outputs.Energy{Set: outputs.EnergyValid}, outputs.Energy{Set: outputs.EnergyValid, Energy: new(400.0)})
+	grid := make([]float32, 90*90)
+	for i := range grid {
+		row, col := i/90, i%90
+		if row%9 < 8 && col%9 < 8 {
+			grid[i] = float32(math.Abs(math.Sin(float64(row/9*10+col/9) + float64(row%9*(col%9))/9)))
+		}
+	}
+	img, err := Thumb(grid, []int{90, 90}, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep.Chains = &Snapshot{Step: 4500, Image: &img, Path: "train/samples/step-004500.png"}
+}
+
+func trainingRow(r *rand.Rand, i int) outputs.Training {
+	x := float64(i) / 900
+	step := int64(i+1) * 5
+	ce := 2.3*math.Exp(-6*x) + 0.08 + 0.03*r.NormFloat64()*math.Exp(-x)
+	px := 0.8*math.Sin(9*x)*math.Exp(-2*x) + 0.25*r.NormFloat64()
+	data := 4*x + 1 + 0.1*r.NormFloat64()
+	gap := -px
+	if i > 500 && i < 520 {
+		gap += 7
+	}
+	lag := math.Exp(-4 * x)
+	row := outputs.Training{Step: step, Epoch: x * 40, LR: 1e-4, Loss: new(ce + px), LossPYX: new(ce), LossPX: new(px), FData: new(data),
+		FSamples: new(data - gap), Gap: new(gap), GradNorm: new(3*math.Exp(-x) + 0.3*r.Float64()), Accuracy: new(min(1, 1-math.Exp(-7*x)*0.9+0.02*r.NormFloat64())),
+		ChainDisplacement: new(0.4 + 0.05*r.NormFloat64()), GapSign: new(math.Sin(9*x) * 0.6), DataMean: new(-0.38 + 0.02*r.NormFloat64()), SampleMean: new(-0.38 + 0.3*lag + 0.02*r.NormFloat64()),
+		DataAtBounds: new(0.52), SamplesAtBounds: new(0.52 - 0.4*lag + 0.01*r.NormFloat64())}
+	if i%45 == 44 {
+		row.ValidAccuracy = new(0.965 - math.Exp(-7*x)*0.85)
+	}
+	return row
 }
 
 func calibrationRows(rep *Report, r *rand.Rand) {

@@ -31,7 +31,9 @@ type Report struct {
 	Config     string    // the resolved configuration, YAML; may be empty
 
 	Training []outputs.Training
-	GapAlarm float64 // size of the energy gap that counts as divergence; 0: no band is drawn
+	Energies []outputs.Energy
+	Chains   *Snapshot // the newest picture of the chains of training; nil for none
+	GapAlarm float64   // size of the energy gap that counts as divergence; 0: no band is drawn
 
 	CalibrationMetrics []outputs.CalibrationMetric
 	CalibrationBins    []outputs.CalibrationBin
@@ -94,6 +96,14 @@ func (d Dataset) dropped() int64 {
 		n += s.Count
 	}
 	return n
+}
+
+// Snapshot is a picture of the chains of one training step.
+type Snapshot struct {
+	Step   int64
+	Image  *Image // nil where it cannot be shown
+	Absent string // why
+	Path   string // where the file lies, for the reader
 }
 
 // GalleryGroup is one row of pictures: most confident wrong, most ID-like OOD, most OOD-like ID.

@@ -195,8 +195,11 @@ func TestAnyReportIsWellFormed(t *testing.T) {
 		name := rapid.SampledFrom([]string{"a", "", `"><img src=x>`, "é</svg>", "&amp;", "a b"})
 		number := rapid.SampledFrom([]*float64{nil, new(0.0), new(1.0), new(0.3), new(-5e9), new(math.Inf(1)), new(math.Inf(-1)), new(1e-300)})
 		rep := Report{Title: name.Draw(r, "title"), GapAlarm: rapid.SampledFrom([]float64{0, 3}).Draw(r, "alarm"), SampleShape: []int{2, 2}, SampleRange: [2]float64{0, 1}}
+		rep.Chains = rapid.SampledFrom([]*Snapshot{nil, {Step: 1, Path: name.Draw(r, "path"), Absent: name.Draw(r, "absent")}}).Draw(r, "chains")
 		for range rapid.IntRange(0, 3).Draw(r, "rows") {
-			rep.Training = append(rep.Training, outputs.Training{Step: rapid.Int64Range(0, 3).Draw(r, "step"), Loss: number.Draw(r, "loss"), Gap: number.Draw(r, "gap"), FData: number.Draw(r, "f")})
+			rep.Energies = append(rep.Energies, outputs.Energy{Set: rapid.SampledFrom([]string{"train", "valid", "chains", "?"}).Draw(r, "energies"), Energy: number.Draw(r, "energy")})
+			event := rapid.SampledFrom([]*string{nil, nil, new("divergence: a </td> & b; back to step 3"), new("")}).Draw(r, "event")
+			rep.Training = append(rep.Training, outputs.Training{Attempt: rapid.Int32Range(0, 3).Draw(r, "attempt"), Event: event, LR: value(number.Draw(r, "lr")), GapSign: number.Draw(r, "sign"), Step: rapid.Int64Range(0, 3).Draw(r, "step"), Loss: number.Draw(r, "loss"), Gap: number.Draw(r, "gap"), FData: number.Draw(r, "f")})
 			rep.CalibrationBins = append(rep.CalibrationBins, outputs.CalibrationBin{Dataset: name.Draw(r, "set"), Scheme: "equal_width", Map: "uncalibrated", Hi: 1, Count: 1, Accuracy: number.Draw(r, "acc"), MeanConf: number.Draw(r, "conf")})
 			rep.CalibrationMetrics = append(rep.CalibrationMetrics, outputs.CalibrationMetric{Dataset: "d", Map: name.Draw(r, "map"), Metric: "ece", Value: number.Draw(r, "ece")})
 			rep.OODMetrics = append(rep.OODMetrics, outputs.OODMetric{IDDataset: "i", OODDataset: name.Draw(r, "ood"), Detector: name.Draw(r, "detector"), Metric: "auroc", Value: number.Draw(r, "auroc"), CIHigh: number.Draw(r, "hi")})

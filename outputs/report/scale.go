@@ -42,7 +42,10 @@ func around(values ...[]float64) scale {
 		lo, hi = 0, 1
 	}
 	if lo == hi {
-		pad := max(math.Abs(lo)*0.1, 0.5)
+		pad := math.Abs(lo) * 0.1
+		if pad == 0 {
+			pad = 0.5
+		}
 		lo, hi = lo-pad, hi+pad
 	}
 	step := roundStep((hi - lo) / 4)

@@ -115,7 +115,7 @@ func sampleLines(x outputs.Sample) []string {
 // gallerySection shows the inputs that tell most about the model; nil without any.
 func gallerySection(r Report) *Section {
 	s := &Section{ID: "gallery", Title: "Gallery", Lead: "Single inputs worth a look: the worst errors and the strangest scores."}
-	room := MaxPictures - min(len(lastStates(r.Samples)), maxSamples)
+	room := MaxPictures - min(len(lastStates(r.Samples)), maxSamples) - 1 // the one of the chains of training
 	for _, g := range r.Gallery {
 		if len(g.Items) == 0 {
 			continue

@@ -16,7 +16,10 @@ type Figure struct {
 	Log     template.HTML // the same with a logarithmic axis; empty where there is none
 	Legend  []LegendEntry
 	Caption string // what to see; may be empty
-	Table   string // the table that has the numbers
+	Table   string // the table that has the numbers; empty for none
+	Image   *Image // in place of SVG
+	Alt     string // Image in words
+	File    string // where Image lies
 }
 
 // LegendEntry is one line of a legend. Class picks colour and dash pattern, s0 to s7, or a kind of mark.
@@ -36,7 +39,7 @@ type canvas struct {
 // newCanvas opens an SVG element. name must be unique on the page; title and desc are for people who cannot see it.
 func newCanvas(name, title, desc string, width, height float64) *canvas {
 	c := &canvas{width: width, height: height}
-	fmt.Fprintf(&c.b, `<svg viewBox="0 0 %s %s" role="img" aria-labelledby="%[3]s-t %[3]s-d"><title id="%[3]s-t">%s</title><desc id="%[3]s-d">%s</desc>`,
+	fmt.Fprintf(&c.b, `<svg viewBox="0 0 %s %s" role="img" aria-labelledby="%[3]s-t %[3]s-d"><title id="%[3]s-t">%[4]s</title><desc id="%[3]s-d">%[5]s</desc>`,
 		xy(width), xy(height), html.EscapeString(name), html.EscapeString(title), html.EscapeString(desc))
 	return c
 }

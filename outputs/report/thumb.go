@@ -24,6 +24,21 @@ func (i Image) URI() template.URL {
 	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(i.png))
 }
 
+// maxPNG is the size of a picture that fits a page, in bytes.
+const maxPNG = 512 << 10
+
+// FromPNG takes a PNG file as it is. It fails for anything else, and above 512 KiB, to keep the page small.
+func FromPNG(data []byte) (Image, error) {
+	if len(data) > maxPNG {
+		return Image{}, fmt.Errorf("it has %d KiB, a page takes %d", len(data)>>10, maxPNG>>10)
+	}
+	c, err := png.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return Image{}, fmt.Errorf("it is no PNG file: %w", err)
+	}
+	return Image{Width: c.Width, Height: c.Height, png: data}, nil
+}
+
 // layout is how a picture lies in a row-major list.
 type layout struct {
 	height, width, channels int

@@ -170,17 +170,19 @@ func findings(r Report) []Finding {
 			out = append(out, Finding{fmt.Sprintf("The fit of %s ended at a bound: do not trust the calibrated numbers.", readable(f.Parameter)), "calibration"})
 		}
 	}
-	if n := alarms(r); n > 0 {
+	rows, troubles := history(r.Training)
+	out = append(out, troubleFindings(troubles)...)
+	if n := alarms(rows, r.GapAlarm); n > 0 {
 		out = append(out, Finding{fmt.Sprintf("The energy gap left its band of ±%s at %s.", brief(r.GapAlarm), plural(n, "logged step")), "training"})
 	}
 	return append(out, blindDetectors(r)...)
 }
 
 // alarms counts the logged steps whose gap is outside the band.
-func alarms(r Report) int {
+func alarms(rows []outputs.Training, limit float64) int {
 	n := 0
-	for _, t := range r.Training {
-		if r.GapAlarm > 0 && t.Gap != nil && math.Abs(*t.Gap) > r.GapAlarm {
+	for _, t := range rows {
+		if limit > 0 && t.Gap != nil && math.Abs(*t.Gap) > limit {
 			n++
 		}
 	}
