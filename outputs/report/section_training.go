@@ -43,7 +43,7 @@ func trainingSection(r Report) *Section {
 		{Title: "Energies", Figures: draw(energyCharts(r.GapAlarm))},
 		{Title: "Chains", Figures: draw(chainCharts)},
 		end,
-		{Title: "Gradient norm and learning rate", Figures: draw(optimiserCharts(rows)), Folded: true},
+		{Title: "Gradient norm, learning rate and regularisation", Figures: draw(optimiserCharts(rows)), Folded: true},
 	} {
 		if len(b.Figures) > 0 || b.Text != "" {
 			s.Blocks = append(s.Blocks, b)
@@ -72,8 +72,7 @@ var fitCharts = []trainingChart{
 		{"total", func(t row) *float64 { return t.Loss }},
 		{"cross-entropy p(y|x)", func(t row) *float64 { return t.LossPYX }},
 		{"energy difference p(x)", func(t row) *float64 { return t.LossPX }},
-		{"energy difference p(x,y)", func(t row) *float64 { return t.LossPXY }},
-		{"regularisation", func(t row) *float64 { return t.LossReg }}}},
+		{"energy difference p(x,y)", func(t row) *float64 { return t.LossPXY }}}},
 	{lineChart: lineChart{name: "t-acc", title: "Accuracy", yLabel: "Share correct", y: &scale{lo: 0, hi: 1}}, columns: []curve{
 		{"training batch", func(t row) *float64 { return t.Accuracy }},
 		{"validation", func(t row) *float64 { return t.ValidAccuracy }}}},
@@ -129,6 +128,8 @@ func optimiserCharts(rows []outputs.Training) []trainingChart {
 			{"parameters", func(t row) *float64 { return t.GradNorm }}}},
 		{lineChart: lineChart{name: "t-lr", title: "Learning rate", yLabel: label}, columns: []curve{
 			{"learning rate", func(t row) *float64 { return new(t.LR / unit) }}}},
+		{lineChart: lineChart{name: "t-reg", title: "Energy regularisation", yLabel: "Mean squared energy"}, columns: []curve{
+			{"before its weight", func(t row) *float64 { return t.LossReg }}}},
 	}
 }
 
