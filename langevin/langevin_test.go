@@ -46,7 +46,7 @@ func chains(n, dim int) Chains {
 // x <- (1-a) x + a m + s N(0,1) is an AR(1) process: mean m, variance s^2 / (1 - (1-a)^2).
 func TestStationaryDistributionOfAGaussian(t *testing.T) {
 	const n, dim, a, s, mean = 400, 8, 0.2, 0.5, 1.5
-	sampler, err := NewSampler(Config{Steps: 100, StepSize: a, NoiseStd: s}, dim, keyed.New(1, "t"), &gaussian{dim: dim, means: []float64{mean}})
+	sampler, err := NewSampler(Rule{Steps: 100, StepSize: a, NoiseStd: s}, dim, keyed.New(1, "t"), &gaussian{dim: dim, means: []float64{mean}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestStationaryDistributionOfAGaussian(t *testing.T) {
 // How chains are shared out, and in which batch a chain runs, must not change a bit of it.
 func TestChainsDependOnTheirKeysAlone(t *testing.T) {
 	const n, dim = 7, 3
-	cfg := Config{Steps: 5, StepSize: 0.3, NoiseStd: 0.1, GradClip: 0.5, Clamp: true, Lo: -1, Hi: 1}
+	cfg := Rule{Steps: 5, StepSize: 0.3, NoiseStd: 0.1, GradClip: 0.5, Clamp: true, Range: []float64{-1, 1}}
 	run := func(densities int, visit Visit) []float32 {
 		ds := make([]Density, densities)
 		for i := range ds {
@@ -112,13 +112,13 @@ func TestChainsDependOnTheirKeysAlone(t *testing.T) {
 func TestOneStep(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		cfg  Config
+		cfg  Rule
 		x    float32
 		want float32
 	}{
-		{"plain", Config{Steps: 1, StepSize: 0.5}, 0, 1},
-		{"clipped gradient", Config{Steps: 1, StepSize: 0.5, GradClip: 0.1}, 0, 0.05},
-		{"clamped state", Config{Steps: 1, StepSize: 0.5, Clamp: true, Lo: -1, Hi: 0.75}, 0, 0.75},
+		{"plain", Rule{Steps: 1, StepSize: 0.5}, 0, 1},
+		{"clipped gradient", Rule{Steps: 1, StepSize: 0.5, GradClip: 0.1}, 0, 0.05},
+		{"clamped state", Rule{Steps: 1, StepSize: 0.5, Clamp: true, Range: []float64{-1, 0.75}}, 0, 0.75},
 	} {
 		s, err := NewSampler(c.cfg, 1, keyed.New(1, "t"), &gaussian{dim: 1, means: []float64{2}})
 		if err != nil {
@@ -140,7 +140,7 @@ func TestOneStep(t *testing.T) {
 
 func TestVisitSeesEveryStateWithItsLogDensity(t *testing.T) {
 	d := &gaussian{dim: 1, means: []float64{1, -1}}
-	s, err := NewSampler(Config{Steps: 3, StepSize: 0.5}, 1, keyed.New(1, "t"), d)
+	s, err := NewSampler(Rule{Steps: 3, StepSize: 0.5}, 1, keyed.New(1, "t"), d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func (d *diverging) Gradient(ctx context.Context, x []float32, c []int32, logp [
 }
 
 func TestNonFiniteGradientNamesChainAndStep(t *testing.T) {
-	s, err := NewSampler(Config{Steps: 5, StepSize: 0.1}, 2, keyed.New(1, "t"), &diverging{gaussian{dim: 2, means: []float64{0}}})
+	s, err := NewSampler(Rule{Steps: 5, StepSize: 0.1}, 2, keyed.New(1, "t"), &diverging{gaussian{dim: 2, means: []float64{0}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestNonFiniteGradientNamesChainAndStep(t *testing.T) {
 func TestCancelledRunStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	s, err := NewSampler(Config{Steps: 5, StepSize: 0.1}, 2, keyed.New(1, "t"), &gaussian{dim: 2, means: []float64{0}})
+	s, err := NewSampler(Rule{Steps: 5, StepSize: 0.1}, 2, keyed.New(1, "t"), &gaussian{dim: 2, means: []float64{0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestCancelledRunStops(t *testing.T) {
 
 func TestBuffer(t *testing.T) {
 	src := keyed.New(4, "buffer")
-	b, err := NewBuffer(1000, 2, 10, -1, 1, src)
+	b, err := NewBuffer(BufferConfig{Size: 1000, Shape: []int{2}, Classes: 10, Start: Uniform{-1, 1}}, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,16 +237,13 @@ func TestBuffer(t *testing.T) {
 
 func TestBadArgumentsAreRefused(t *testing.T) {
 	g := &gaussian{dim: 1, means: []float64{0}}
-	if _, err := NewSampler(Config{Steps: 0}, 1, keyed.New(1, ""), g); err == nil {
+	if _, err := NewSampler(Rule{Steps: 0}, 1, keyed.New(1, ""), g); err == nil {
 		t.Error("0 steps were accepted")
 	}
-	if _, err := NewSampler(Config{Steps: 1, Clamp: true}, 1, keyed.New(1, ""), g); err == nil {
+	if _, err := NewSampler(Rule{Steps: 1, Clamp: true}, 1, keyed.New(1, ""), g); err == nil {
 		t.Error("an empty clamp range was accepted")
 	}
-	if _, err := NewBuffer(10, 1, 3, -1, 1, keyed.New(1, "")); err == nil {
-		t.Error("a buffer that cannot be cut into classes was accepted")
-	}
-	s, err := NewSampler(Config{Steps: 1}, 1, keyed.New(1, ""), g)
+	s, err := NewSampler(Rule{Steps: 1}, 1, keyed.New(1, ""), g)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,10 @@ package langevin
 
 import "fmt"
 
-// NonFinite is the error of a chain that met a log density or gradient that is not a finite number: the model has
+// NonFinite is the error of a chain that met a log density, gradient or state that is not a finite number: the model has
 // diverged there.
 type NonFinite struct {
-	What        string // "log density" or "gradient"
+	What        string // "log density", "gradient" or "state"
 	Chain, Step int
 	Value       float64
 }

@@ -52,8 +52,8 @@ func NewONNX(s *ort.Session, shape []int, classes int, target bool, params []*or
 
 // Gradient implements Density.
 func (o *ONNX) Gradient(ctx context.Context, x []float32, classes []int32, logp []float64, grad []float32) error {
-	if (classes != nil) != o.target {
-		return fmt.Errorf("langevin: the graph has a target input: %t, the chains have classes: %t", o.target, classes != nil)
+	if err := o.checkClasses(classes); err != nil {
+		return err
 	}
 	step := len(logp)
 	if o.batch > 0 {
@@ -73,6 +73,27 @@ func (o *ONNX) Gradient(ctx context.Context, x []float32, classes []int32, logp 
 	return nil
 }
 
+// checkClasses says whether the chains have classes where the graph has a target, all of them known to the model.
+func (o *ONNX) checkClasses(classes []int32) error {
+	if (classes != nil) != o.target {
+		return fmt.Errorf("langevin: the graph has a target input: %t, the chains have classes: %t", o.target, classes != nil)
+	}
+	for r, y := range classes {
+		if y < 0 || int(y) >= o.classes {
+			return fmt.Errorf("langevin: chain %d of a share is of class %d, the model has the classes 0 to %d", r, y, o.classes-1)
+		}
+	}
+	return nil
+}
+
+// oneHot fills target [n,K] with ones at the classes [n].
+func oneHot(target []float32, classes []int32, k int) {
+	clear(target)
+	for r, y := range classes {
+		target[r*k+int(y)] = 1
+	}
+}
+
 // run is one call with n rows, of which those behind the states given hold anything.
 func (o *ONNX) run(ctx context.Context, n int, x []float32, classes []int32, logp []float64, grad []float32) error {
 	t, err := o.tensors(n)
@@ -80,12 +101,7 @@ func (o *ONNX) run(ctx context.Context, n int, x []float32, classes []int32, log
 		return err
 	}
 	copy(t.x, x)
-	if o.target {
-		clear(t.target)
-		for r, y := range classes {
-			t.target[r*o.classes+int(y)] = 1
-		}
-	}
+	oneHot(t.target, classes, o.classes)
 	if err := o.call.Run(ctx, t.in, t.out); err != nil {
 		return err
 	}
@@ -106,50 +122,57 @@ func (o *ONNX) tensors(n int) (*tensors, error) {
 		return t, nil
 	}
 	t := &tensors{}
-	alloc := func(list *[]*ort.Tensor, shape ...int64) ([]float32, error) {
-		v, err := ort.Float32(shape, nil)
-		if err != nil {
-			return nil, err
-		}
-		*list = append(*list, v)
-		return v.Data(), nil
-	}
 	state := []int64{int64(n)}
 	for _, d := range o.shape {
 		state = append(state, int64(d))
 	}
-	var err [4]error
-	t.x, err[0] = alloc(&t.in, state...)
+	var a allocation
+	t.x = a.float32(&t.in, state...)
 	if o.target {
-		t.target, err[1] = alloc(&t.in, int64(n), int64(o.classes))
+		t.target = a.float32(&t.in, int64(n), int64(o.classes))
+	}
+	t.logits = a.float32(&t.out, int64(n), int64(o.classes))
+	t.gradients = a.float32(&t.out, state...)
+	if a.err != nil {
+		closeTensors(t.in, t.out)
+		return nil, a.err
 	}
 	t.in = append(t.in, o.params...)
-	t.logits, err[2] = alloc(&t.out, int64(n), int64(o.classes))
-	t.gradients, err[3] = alloc(&t.out, state...)
-	for _, e := range err {
-		if e != nil {
-			t.close(len(o.params))
-			return nil, e
-		}
-	}
 	o.sizes[n] = t
 	return t, nil
 }
 
-// close frees all tensors but the shared parameters at the end of the inputs.
-func (t *tensors) close(params int) {
-	own := t.in[:len(t.in)-params]
-	for _, v := range append(append([]*ort.Tensor{}, own...), t.out...) {
-		v.Close()
+// allocation makes tensors until one fails.
+type allocation struct{ err error }
+
+// float32 adds a new tensor to a list and gives its memory.
+func (a *allocation) float32(list *[]*ort.Tensor, shape ...int64) []float32 {
+	if a.err != nil {
+		return nil
+	}
+	t, err := ort.Float32(shape, nil)
+	if err != nil {
+		a.err = err
+		return nil
+	}
+	*list = append(*list, t)
+	return t.Data()
+}
+
+func closeTensors(lists ...[]*ort.Tensor) {
+	for _, list := range lists {
+		for _, t := range list {
+			t.Close()
+		}
 	}
 }
 
 // Close frees the tensors. The session and the parameters stay.
 func (o *ONNX) Close() {
 	for _, t := range o.sizes {
-		t.close(len(o.params))
+		closeTensors(t.in[:len(t.in)-len(o.params)], t.out)
 	}
-	o.sizes = map[int]*tensors{}
+	clear(o.sizes)
 }
 
 // ParamTensors makes tensors over the parameters' own memory, so that a graph with ParamsAsInputs sees every update

@@ -5,46 +5,7 @@ package model
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
-
-// LayerKind names what a layer does.
-type LayerKind string
-
-const (
-	Conv    LayerKind = "conv"    // 2-D convolution with bias: [N,C,H,W] to [N,Out,H',W']
-	Dense   LayerKind = "dense"   // x W + b: [N,D] to [N,Out]
-	Flatten LayerKind = "flatten" // [N,C,H,W] to [N,C*H*W], row-major
-	Act     LayerKind = "act"     // element-wise activation
-)
-
-// Activation names an element-wise function.
-type Activation string
-
-const (
-	SiLU      Activation = "silu"       // x * sigmoid(x) (Elfwing, Uchibe and Doya 2017); also known as Swish
-	ReLU      Activation = "relu"       // max(x, 0)
-	LeakyReLU Activation = "leaky_relu" // x for x > 0, else 0.2 x, the slope of the JEM authors
-	Tanh      Activation = "tanh"
-	Softplus  Activation = "softplus" // log(1 + exp(x))
-)
-
-// Activations lists every activation, in the order of the documentation.
-var Activations = []Activation{SiLU, ReLU, LeakyReLU, Tanh, Softplus}
-
-// LeakySlope is the slope of LeakyReLU for negative inputs.
-const LeakySlope = 0.2
-
-// Layer is one layer. Fields that its kind does not use are zero.
-type Layer struct {
-	Kind   LayerKind  `json:"kind"`
-	Name   string     `json:"name"`             // unique in the architecture; parameters are Name.weight and Name.bias
-	Out    int        `json:"out,omitempty"`    // conv: output channels; dense: output width
-	Kernel int        `json:"kernel,omitempty"` // conv: side of the square kernel
-	Stride int        `json:"stride,omitempty"` // conv: step in both directions
-	Pad    int        `json:"pad,omitempty"`    // conv: zeros on each side
-	Func   Activation `json:"func,omitempty"`   // act: which
-}
 
 // Arch is a feed-forward classifier: layers applied in order to an input of shape Input, ending in Classes logits.
 type Arch struct {
@@ -54,11 +15,27 @@ type Arch struct {
 	Layers  []Layer `json:"layers"`
 }
 
-// Param is the shape and initialisation of one parameter.
+// Role says what a parameter is to its layer, which decides its first value.
+type Role int
+
+// The roles of parameters.
+const (
+	RoleWeight   Role = iota // of a convolution or dense layer
+	RoleBias                 // of a convolution or dense layer
+	RoleScale                // of a normalisation, 1 at first
+	RoleShift                // of a normalisation, 0 at first
+	RoleMean                 // running mean of a batch normalisation, 0 at first
+	RoleVariance             // running variance of a batch normalisation, 1 at first
+)
+
+// Param is the shape and role of one parameter.
 type Param struct {
-	Name  string
-	Shape []int // conv weight [Out,In,K,K], dense weight [In,Out], bias [Out]
-	FanIn int   // number of inputs that reach one output
+	Name   string
+	Shape  []int // conv weight [Out,In,K,K], dense weight [In,Out], bias [Out], all of a normalisation [C] or [D]
+	Role   Role
+	FanIn  int  // weight and bias: number of inputs that reach one output
+	FanOut int  // weight and bias: number of outputs that one input reaches, strides left out
+	State  bool // not trained: the running mean and variance of a batch normalisation
 }
 
 // Size is the number of elements.
@@ -76,102 +53,113 @@ func Size(shape []int) int {
 // Size is the number of elements of one input sample.
 func (a Arch) Size() int { return Size(a.Input) }
 
-// Shapes gives the shape of one sample after each layer, without the batch axis, or an error that names the layer
-// that does not fit.
-func (a Arch) Shapes() ([][]int, error) {
+// Placed is a layer in its place: under its full name, and with the shapes of one sample before and after it.
+type Placed struct {
+	Layer
+	Path           string // names of the blocks around the layer and its own, joined by dots: the prefix of its parameters
+	In, Out        []int
+	Body, Shortcut []Placed // of a residual block
+}
+
+// Place puts every layer in its place, or gives an error that names the layer that does not fit.
+func (a Arch) Place() ([]Placed, error) {
 	if len(a.Input) != 1 && len(a.Input) != 3 {
 		return nil, fmt.Errorf("model %s: input shape %v: want [D] or [C,H,W]", a.Name, a.Input)
 	}
 	if slices.ContainsFunc(a.Input, func(d int) bool { return d < 1 }) {
 		return nil, fmt.Errorf("model %s: input shape %v: every dimension must be at least 1", a.Name, a.Input)
 	}
-	seen := map[string]bool{}
-	out := make([][]int, len(a.Layers))
-	in := a.Input
-	for i, l := range a.Layers {
-		if l.Name == "" || seen[l.Name] || strings.ContainsAny(l.Name, " /") {
-			return nil, fmt.Errorf("model %s: layer %d: name %q must be unique, not empty, without blanks or slashes", a.Name, i, l.Name)
-		}
-		seen[l.Name] = true
-		next, err := l.shape(in)
-		if err != nil {
-			return nil, fmt.Errorf("model %s: layer %s: %w", a.Name, l.Name, err)
-		}
-		out[i], in = next, next
+	p := placing{seen: map[string]bool{}}
+	placed, out, err := p.layers(a.Layers, "", a.Input, 0)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", a.Name, err)
 	}
-	if len(in) != 1 || in[0] != a.Classes {
-		return nil, fmt.Errorf("model %s: the last layer gives %v, want [%d], one logit a class", a.Name, in, a.Classes)
+	if len(out) != 1 || out[0] != a.Classes {
+		return nil, fmt.Errorf("model %s: the last layer gives %v, want [%d], one logit a class", a.Name, out, a.Classes)
+	}
+	return placed, nil
+}
+
+// Shapes gives the shape of one sample after each layer of the outermost list, without the batch axis, or an error that
+// names the layer that does not fit.
+func (a Arch) Shapes() ([][]int, error) {
+	placed, err := a.Place()
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]int, len(placed))
+	for i, l := range placed {
+		out[i] = l.Out
 	}
 	return out, nil
 }
 
-func (l Layer) shape(in []int) ([]int, error) {
-	switch l.Kind {
-	case Conv:
-		if len(in) != 3 {
-			return nil, fmt.Errorf("conv takes [C,H,W], got %v", in)
-		}
-		if l.Out < 1 || l.Kernel < 1 || l.Stride < 1 || l.Pad < 0 {
-			return nil, fmt.Errorf("conv: out %d, kernel %d, stride %d must be at least 1 and pad %d at least 0", l.Out, l.Kernel, l.Stride, l.Pad)
-		}
-		h, w := l.side(in[1]), l.side(in[2])
-		if h < 1 || w < 1 {
-			return nil, fmt.Errorf("conv: a kernel of %d with padding %d does not fit into %dx%d", l.Kernel, l.Pad, in[1], in[2])
-		}
-		return []int{l.Out, h, w}, nil
-	case Dense:
-		if len(in) != 1 {
-			return nil, fmt.Errorf("dense takes [D], got %v: put a flatten layer before it", in)
-		}
-		if l.Out < 1 {
-			return nil, fmt.Errorf("dense: out %d must be at least 1", l.Out)
-		}
-		return []int{l.Out}, nil
-	case Flatten:
-		return []int{Size(in)}, nil
-	case Act:
-		if !slices.Contains(Activations, l.Func) {
-			return nil, fmt.Errorf("activation %q is not one of %v", l.Func, Activations)
-		}
-		return in, nil
-	}
-	return nil, fmt.Errorf("layer kind %q is not known", l.Kind)
-}
-
-func (l Layer) side(n int) int {
-	if n+2*l.Pad < l.Kernel {
-		return 0
-	}
-	return (n+2*l.Pad-l.Kernel)/l.Stride + 1
-}
-
-// Params lists the parameters in layer order, weight before bias.
+// Params lists the parameters in layer order, the body of a residual block before its shortcut, and for each layer
+// weight, bias, running mean and running variance, as far as it has them.
 func (a Arch) Params() ([]Param, error) {
-	shapes, err := a.Shapes()
+	placed, err := a.Place()
 	if err != nil {
 		return nil, err
 	}
 	var ps []Param
-	in := a.Input
-	for i, l := range a.Layers {
-		var weight []int
-		fan := 0
-		switch l.Kind {
-		case Conv:
-			weight, fan = []int{l.Out, in[0], l.Kernel, l.Kernel}, in[0]*l.Kernel*l.Kernel
-		case Dense:
-			weight, fan = []int{in[0], l.Out}, in[0]
-		}
-		if weight != nil {
-			ps = append(ps, Param{l.Name + ".weight", weight, fan}, Param{l.Name + ".bias", []int{l.Out}, fan})
-		}
-		in = shapes[i]
-	}
+	each(placed, func(l Placed) { ps = append(ps, l.params()...) })
 	return ps, nil
 }
 
-// Features is the index of the last dense layer, whose input is the penultimate feature vector of feature-based
-// detectors; -1 where the network has no dense layer.
+// Walk calls f for every layer that is no residual block, in the order of Params.
+func (a Arch) Walk(f func(Placed)) error {
+	placed, err := a.Place()
+	if err == nil {
+		each(placed, f)
+	}
+	return err
+}
+
+// each calls f for every layer that is no residual block.
+func each(layers []Placed, f func(Placed)) {
+	for _, l := range layers {
+		if l.Kind == Residual {
+			each(l.Body, f)
+			each(l.Shortcut, f)
+			continue
+		}
+		f(l)
+	}
+}
+
+// BatchNorms says whether the network has a batch normalisation, so that rows of a training batch depend on each other.
+func (a Arch) BatchNorms() bool {
+	found := false
+	err := a.Walk(func(l Placed) { found = found || l.Kind == Norm && l.Norm == BatchNorm })
+	return err == nil && found
+}
+
+// params are those of one layer.
+func (l Placed) params() []Param {
+	var ps []Param
+	switch l.Kind {
+	case Conv, Dense:
+		weight, in, out := []int{l.Layer.Out, l.In[0], l.Kernel, l.Kernel}, l.In[0]*l.Kernel*l.Kernel, l.Layer.Out*l.Kernel*l.Kernel
+		if l.Kind == Dense {
+			weight, in, out = []int{l.In[0], l.Layer.Out}, l.In[0], l.Layer.Out
+		}
+		ps = append(ps, Param{Name: l.Path + ".weight", Shape: weight, Role: RoleWeight, FanIn: in, FanOut: out})
+		if !l.NoBias {
+			ps = append(ps, Param{Name: l.Path + ".bias", Shape: []int{l.Layer.Out}, Role: RoleBias, FanIn: in, FanOut: out})
+		}
+	case Norm:
+		shape := []int{l.In[0]}
+		ps = append(ps, Param{Name: l.Path + ".weight", Shape: shape, Role: RoleScale}, Param{Name: l.Path + ".bias", Shape: shape, Role: RoleShift})
+		if l.Norm == BatchNorm {
+			ps = append(ps, Param{Name: l.Path + ".running_mean", Shape: shape, Role: RoleMean, State: true},
+				Param{Name: l.Path + ".running_var", Shape: shape, Role: RoleVariance, State: true})
+		}
+	}
+	return ps
+}
+
+// Features is the index of the last dense layer of the outermost list, whose input is the penultimate feature vector of
+// feature-based detectors; -1 where there is none.
 func (a Arch) Features() int {
 	for i := len(a.Layers) - 1; i >= 0; i-- {
 		if a.Layers[i].Kind == Dense {

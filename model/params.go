@@ -3,7 +3,6 @@ package model
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 )
 
@@ -66,27 +65,10 @@ func (ps Params) Check(a Arch) error {
 			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
 				return fmt.Errorf("parameter %s: value %d is %v", w.Name, j, v)
 			}
+			if w.Role == RoleVariance && v < 0 {
+				return fmt.Errorf("parameter %s: value %d is %v, a variance is at least 0", w.Name, j, v)
+			}
 		}
 	}
 	return nil
-}
-
-// Init draws every parameter uniformly from [-1/sqrt(fan_in), 1/sqrt(fan_in)], PyTorch's default for convolutions
-// and linear layers, which the JEM authors train from. stream gives the random stream of parameter i.
-func (a Arch) Init(stream func(i int) *rand.Rand) (Params, error) {
-	specs, err := a.Params()
-	if err != nil {
-		return nil, err
-	}
-	out := make(Params, len(specs))
-	for i, s := range specs {
-		rng := stream(i)
-		bound := 1 / math.Sqrt(float64(s.FanIn))
-		data := make([]float32, s.Size())
-		for j := range data {
-			data[j] = float32((2*rng.Float64() - 1) * bound)
-		}
-		out[i] = Tensor{Name: s.Name, Shape: s.Shape, Data: data}
-	}
-	return out, nil
 }

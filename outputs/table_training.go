@@ -25,6 +25,9 @@ type Training struct {
 	SamplesAtBounds   *float64 `parquet:"samples_at_bounds,optional" doc:"Share of the elements of the SGLD samples at a bound of sampler.range, [0,1]. Null where the step drew none."`
 	DataAtBounds      *float64 `parquet:"data_at_bounds,optional" doc:"The same share of the training rows, without data noise; beyond a bound counts as at it. Null where not computed."`
 	ChainDisplacement *float64 `parquet:"chain_displacement,optional" doc:"Root-mean-square change of an element of a chain over the step's SGLD updates, mean over chains, model space. Null where the step drew none."`
+	EnergyDrop        *float64 `parquet:"energy_drop,optional" doc:"Mean over chains of the energy at the start of the step's SGLD updates less that of the last evaluated state, in nats. Null where the step drew none."`
+	RestartShare      *float64 `parquet:"restart_share,optional" doc:"Share of the step's chains that started anew, [0,1]. Null where the step drew none."`
+	Acceptance        *float64 `parquet:"acceptance,optional" doc:"Share of the proposals of corrected (MALA) updates that were accepted, [0,1]. Null without correction."`
 	MaxAbsF           *float64 `parquet:"max_abs_f,optional" doc:"Largest |logsumexp f(x)| of all rows of the step. Null where not computed."`
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/jempipe/jempipe/datasets"
@@ -62,7 +63,10 @@ func table(b *strings.Builder, v reflect.Value) {
 	rows(b, v, "")
 }
 
-func rows(b *strings.Builder, v reflect.Value, prefix string) {
+// rows writes a row for each key of a struct and of those in it. within are the structs around it, whose keys are not
+// written again.
+func rows(b *strings.Builder, v reflect.Value, prefix string, within ...reflect.Type) {
+	within = append(slices.Clone(within), v.Type())
 	for _, f := range mustSchema(v.Type()).fields {
 		fv := v.FieldByIndex(f.index)
 		if f.typ == reflect.TypeFor[map[string]datasets.Spec]() {
@@ -79,14 +83,19 @@ func rows(b *strings.Builder, v reflect.Value, prefix string) {
 			}
 			inner = inner.Elem()
 		}
-		row(b, prefix+f.name, f.describe(), f.defaultText(fv), f.required, f.enum, f.meaning())
-		if inner.Kind() != reflect.Struct {
+		doc := f.meaning()
+		again := slices.Contains(within, inner)
+		if again {
+			doc += " With the same keys as this list."
+		}
+		row(b, prefix+f.name, f.describe(), f.defaultText(fv), f.required, f.enum, doc)
+		if inner.Kind() != reflect.Struct || again {
 			continue
 		}
 		if fv.Kind() != reflect.Struct {
 			fv = reflect.New(inner).Elem()
 		}
-		rows(b, fv, prefix+f.name+mark+".")
+		rows(b, fv, prefix+f.name+mark+".", within...)
 	}
 }
 

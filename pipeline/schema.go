@@ -72,13 +72,17 @@ var (
 
 var schemas sync.Map // reflect.Type -> *schema
 
-// schemaOf reads the tags of a struct type. An error names the Go field whose tags or type cannot be used.
-func schemaOf(t reflect.Type) (*schema, error) {
+// schemaOf reads the tags of a struct type. An error names the Go field whose tags or type cannot be used. A struct may
+// have lists of itself.
+func schemaOf(t reflect.Type) (*schema, error) { return schemaWithin(t, nil) }
+
+// schemaWithin is schemaOf for a type below the given ones, whose schemas are being read.
+func schemaWithin(t reflect.Type, outer []reflect.Type) (*schema, error) {
 	if s, ok := schemas.Load(t); ok {
 		return s.(*schema), nil
 	}
 	s := &schema{}
-	if err := s.read(t, nil); err != nil {
+	if err := s.read(t, nil, append(slices.Clone(outer), t)); err != nil {
 		return nil, err
 	}
 	for _, f := range s.fields {
@@ -99,7 +103,8 @@ func mustSchema(t reflect.Type) *schema {
 	return s
 }
 
-func (s *schema) read(t reflect.Type, index []int) error {
+// read adds the fields of t, at an index in the struct that the schema is of. reading are that struct and those around it.
+func (s *schema) read(t reflect.Type, index []int, reading []reflect.Type) error {
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		at := append(slices.Clone(index), i)
@@ -107,7 +112,7 @@ func (s *schema) read(t reflect.Type, index []int) error {
 		name, _, _ = strings.Cut(name, ",")
 		switch {
 		case sf.Anonymous && sf.Type.Kind() == reflect.Struct && name == "":
-			if err := s.read(sf.Type, at); err != nil {
+			if err := s.read(sf.Type, at, reading); err != nil {
 				return err
 			}
 			continue
@@ -118,7 +123,7 @@ func (s *schema) read(t reflect.Type, index []int) error {
 		case s.field(name) != nil:
 			return fmt.Errorf("%v.%s: the key %s is taken", t, sf.Name, name)
 		}
-		f, err := readField(sf, name, at)
+		f, err := readField(sf, name, at, reading)
 		if err != nil {
 			return fmt.Errorf("%v.%s: %w", t, sf.Name, err)
 		}
@@ -127,7 +132,7 @@ func (s *schema) read(t reflect.Type, index []int) error {
 	return nil
 }
 
-func readField(sf reflect.StructField, name string, index []int) (field, error) {
+func readField(sf reflect.StructField, name string, index []int, reading []reflect.Type) (field, error) {
 	tag := sf.Tag
 	f := field{
 		index: index, typ: sf.Type, name: name,
@@ -150,7 +155,7 @@ func readField(sf reflect.StructField, name string, index []int) (field, error) 
 		}
 		*to = &v
 	}
-	return f, supported(sf.Type)
+	return f, supported(sf.Type, reading)
 }
 
 func list(tag string) []string {
@@ -160,22 +165,25 @@ func list(tag string) []string {
 	return strings.Split(tag, "|")
 }
 
-// supported says whether the decoder knows a type.
-func supported(t reflect.Type) error {
+// supported says whether the decoder knows a type. Those that are being read are taken for known.
+func supported(t reflect.Type, reading []reflect.Type) error {
 	switch t.Kind() {
 	case reflect.String, reflect.Bool, reflect.Float32, reflect.Float64,
 		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return nil
 	case reflect.Slice, reflect.Pointer:
-		return supported(t.Elem())
+		return supported(t.Elem(), reading)
 	case reflect.Map:
 		if t.Key().Kind() != reflect.String {
 			return fmt.Errorf("a map with keys of type %v cannot be read from YAML", t.Key())
 		}
-		return supported(t.Elem())
+		return supported(t.Elem(), reading)
 	case reflect.Struct:
-		_, err := schemaOf(t)
+		if slices.Contains(reading, t) {
+			return nil
+		}
+		_, err := schemaWithin(t, reading)
 		return err
 	}
 	return fmt.Errorf("type %v cannot be read from YAML", t)

@@ -15,10 +15,12 @@ import (
 
 // Names of the files in the folder models of a stage's directory.
 const (
-	weightsFile    = "weights.safetensors"
-	bufferFile     = "buffer.safetensors"
-	classifierFile = "classifier.onnx"
-	scoreFile      = "score.onnx"
+	weightsFile       = "weights.safetensors"
+	bufferFile        = "buffer.safetensors"
+	classifierFile    = "classifier.onnx"
+	scoreFile         = "score.onnx"
+	langevinFile      = "langevin.onnx"
+	langevinClassFile = "langevin_class.onnx"
 )
 
 // bundle is a trained model with all that is needed to use it. It is kept in one safetensors file.

@@ -11,9 +11,7 @@ import (
 	"github.com/jempipe/jempipe/datasets"
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
-	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/ir"
-	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/onnx/selftest"
@@ -25,8 +23,8 @@ import (
 // ExportKind writes a trained model as ONNX files and checks them against the engine that trained it.
 func ExportKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "export", Version: 2,
-		Summary: "Writes models/classifier.onnx (logits, energy, features), models/score.onnx (logits, energy and the gradient of logsumexp f(x)) and a copy of the weights. Tests the gradient against central differences on a probe batch; fails when it, or ONNX Runtime and gorgonia, disagree. The model of a model stage that cannot be differentiated is exported without score.onnx.",
+		Name: "export", Version: 3,
+		Summary: "Writes models/classifier.onnx (logits, energy, features), models/score.onnx (logits, energy and the gradient of logsumexp f(x)), models/langevin.onnx (several updates of SGLD chains in one call, in model space; langevin_class.onnx: of p(x|y)) and a copy of the weights. Tests the gradient against central differences on a probe batch; fails when it, or ONNX Runtime and gorgonia, or the chains and the sampler disagree. The model of a model stage that cannot be differentiated is exported without score.onnx, and none of a model stage with langevin.onnx.",
 		New:     func() pipeline.Stage { return &Export{ProbeRows: 64, Tolerance: 1e-4} },
 	}
 }
@@ -58,10 +56,7 @@ func (e *Export) Run(ctx context.Context, rc *pipeline.RunContext) error {
 	meta["weights_sha256"], meta["tool_version"], meta["fingerprint"] = b.hash(), rc.ToolVersion, rc.Fingerprint
 	opt := lower.Options{Preprocess: &b.Preprocess, Metadata: meta}
 	graphs := map[string][]byte{}
-	for _, g := range []struct {
-		file  string
-		build func(model.Arch, model.Params, lower.Options) (*onnxpb.ModelProto, error)
-	}{{classifierFile, lower.Classifier}, {scoreFile, lower.Score}} {
+	for _, g := range exports(b) {
 		graph, err := g.build(b.Arch, b.Params, opt)
 		if err != nil {
 			return fmt.Errorf("%s: %w", g.file, err)
@@ -120,11 +115,16 @@ func (e *Export) check(ctx context.Context, rc *pipeline.RunContext, b bundle, g
 		{"score_logits_difference", scoreFile, onnx[0], logits},
 		{"score_gradient_difference", scoreFile, onnx[1], gradient},
 	} {
-		d := difference(c.got, c.want)
-		rc.Detail(c.key, d)
-		if !(d <= e.Tolerance) {
-			return fault.New(fault.Internal, c.file, "%s is %.3g of the largest value, at most %g is wanted: ONNX Runtime and gorgonia disagree about this model", c.key, d, e.Tolerance).
-				Do("report this with the architecture and the ONNX Runtime version; tolerance can be raised if the weights are very large")
+		if err := e.agree(rc, c.key, c.file, c.got, c.want, "ONNX Runtime and gorgonia"); err != nil {
+			return err
+		}
+	}
+	for _, file := range []string{langevinFile, langevinClassFile} {
+		if graphs[file] == nil {
+			continue
+		}
+		if err := e.checkLangevin(ctx, rc, rt, b, file, graphs[file], testRows(x, b.Arch.Size())); err != nil {
+			return err
 		}
 	}
 	return nil

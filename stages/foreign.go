@@ -118,6 +118,10 @@ func loadForeign(dir string) (*foreign, error) {
 	return f, nil
 }
 
+// walkable says whether several updates of chains can be put into one graph: batches are of any size, and the operator
+// set has the operators that it takes.
+func (m *foreign) walkable() bool { return m.Batch == 0 && ir.Opset(m.Model) >= 11 }
+
 // reason makes the text of an error short enough for a table or a metadata entry.
 func reason(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")

@@ -47,6 +47,11 @@ func TestMistakesAreFoundBeforeTraining(t *testing.T) {
 		{"more chains than rows", replace("chains: 6", "start: data, data: test, chains: 400"), 3, "355 rows to start from"},
 		{"no labels to calibrate on", replace("evaluate: test", "evaluate: noise"), 4, "no labels"},
 		{"buffer that cannot be cut", replace("buffer_size: 100", "class_conditional: true, buffer_size: 101"), 3, "buffer_size"},
+		{"mala without temperature", replace("chains: 6", "chains: 6, correct: mala"), 3, "needs a temperature"},
+		{"mala that training asks for", replace("sampler: {", "sampler: {correct: mala, steps_per_call: 3, temperature: 1, "), 3, "looks at each update"},
+		{"range upside down", replace("chains: 6", "chains: 6, range: [1, -1]"), 3, "the lower one first"},
+		{"buffer of short runs", replace("sampler: {", "sampler: {persistent: false, "), 3, "leaves no replay buffer"},
+		{"shift of the whole picture", replace("sampler: {", "sampler: {augment: {shift: 8}, "), 3, "leave nothing of pictures of 8x8"},
 		{"another range", replace("noise: {derive: uniform_noise, of: test}", `noise: {source: "builtin:digits", range: [0, 255]}`), 4, "values in [0, 255], the model was trained on [0, 16]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/jempipe/jempipe/onnx/ir"
+	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
@@ -275,13 +278,18 @@ func TestVariants(t *testing.T) {
 		"from noise":        {"sgld: {", "sgld: {start: noise, classes: [1, 7], "},
 		"from data":         {"sgld: {", "sgld: {start: data, data: test, noise_std: 0, "},
 		"many parts":        {"infer: {", "infer: {part_rows: 100, "},
+		"mala":              {"sgld: {", "sgld: {start: data, data: test, correct: mala, temperature: 1e-3, step_size: 1e-3, clamp: false, "},
+		"class gaussian":    {"sampler: {", "sampler: {start: class_gaussian, class_conditional: true, augment: {shift: 1, flip: true}, "},
+		"schedule":          {"sampler: {", "sampler: {schedule: geometric, decay_to: 0.5, temperature: 1e-4, "},
+		"training by walks": {"sampler: {", "sampler: {class_conditional: true, steps_per_call: 2, "},
+		"short runs":        {"sampler: {", "sampler: {persistent: false, start: class_gaussian, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(strings.Replace(digits, change[0], change[1], 1), "steps: 40", "steps: 6", 1)
 			if text == digits {
 				t.Fatal("the variant changes nothing")
 			}
-			if name == "classifier" {
+			if name == "classifier" || name == "short runs" {
 				text = strings.Replace(text, "sgld: {", "sgld: {start: noise, ", 1)
 			}
 			run := mustExecute(t, t.TempDir(), text)
@@ -312,11 +320,91 @@ func checkVariant(t *testing.T, name, run string) {
 		if err != nil || len(parts) != 4 || parts[3].Rows != 55 {
 			t.Errorf("parts %+v, %v; want 4, the last with 55 rows", parts, err)
 		}
+	case "mala":
+		var rate float64
+		if err := json.Unmarshal(details(t, run, "sgld")["acceptance"], &rate); err != nil || !(rate > 0 && rate <= 1) {
+			t.Errorf("acceptance %v, %v; want a share above 0", rate, err)
+		}
+	case "short runs":
+		if _, err := os.Stat(filepath.Join(run, "train", "models", bufferFile)); err == nil {
+			t.Error("there is a replay buffer")
+		}
 	case "classifier":
+		if _, err := os.Stat(filepath.Join(run, "export", "models", langevinClassFile)); err == nil {
+			t.Error("there is a graph of chains of p(x|y) for a classifier")
+		}
 		for _, r := range readTable[outputs.Training](t, run, "train", "training") {
 			if r.Gap != nil || r.LossPX != nil || r.LossPYX == nil {
 				t.Fatalf("record %+v: a classifier has no chains", r)
 			}
+		}
+	}
+}
+
+// details gives what a stage reported.
+func details(t *testing.T, run, stage string) map[string]json.RawMessage {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(run, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record struct {
+		Stages []struct {
+			Name    string
+			Details map[string]json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(text, &record); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range record.Stages {
+		if s.Name == stage {
+			return s.Details
+		}
+	}
+	t.Fatalf("run.json has no stage %s", stage)
+	return nil
+}
+
+// Several updates a call of the model give the samples of one, up to the last bits.
+func TestStepsPerCallMoveLastBitsOnly(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.Replace(strings.Replace(digits, "steps: 40", "steps: 6", 1), "sgld: {chains: 6, steps: 4,", "sgld: {classes: [1, 7, 3], chains: 6, steps: 11, steps_per_call: 1,", 1)
+	run := mustExecute(t, dir, text)
+	want := readTable[outputs.Sample](t, run, "sgld", "samples")
+	run = mustExecute(t, dir, strings.Replace(text, "steps_per_call: 1", "steps_per_call: 2", 1))
+	got := readTable[outputs.Sample](t, run, "sgld", "samples")
+	if len(want) != 6*5 || len(got) != len(want) {
+		t.Fatalf("%d and %d rows, want %d", len(want), len(got), 6*5)
+	}
+	for i, w := range want {
+		g := got[i]
+		if g.Chain != w.Chain || g.Step != w.Step || *g.Class != *w.Class || math.Abs(*g.Energy-*w.Energy) > 1e-5*(1+math.Abs(*w.Energy)) {
+			t.Fatalf("row %d: %+v, want %+v", i, g, w)
+		}
+		for j, v := range w.X {
+			if math.Abs(float64(g.X[j]-v)) > 16e-5 { // of a range of 16
+				t.Fatalf("chain %d, step %d, value %d: %v, want %v", w.Chain, w.Step, j, g.X[j], v)
+			}
+		}
+	}
+}
+
+// The exported chains were compared with the sampler.
+func TestExportedChains(t *testing.T) {
+	run := mustExecute(t, t.TempDir(), strings.Replace(digits, "steps: 40", "steps: 6", 1))
+	d := details(t, run, "export")
+	for key, file := range map[string]string{"langevin_difference": langevinFile, "langevin_class_difference": langevinClassFile} {
+		var difference float64
+		if err := json.Unmarshal(d[key], &difference); err != nil || difference > 1e-4 {
+			t.Errorf("%s is %v, %v", key, difference, err)
+		}
+		m, err := ir.LoadFile(filepath.Join(run, "export", "models", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if meta := ir.Metadata(m); meta[lower.MetaAffine] == "" || meta["sampler"] == "" || meta["weights_sha256"] == "" {
+			t.Errorf("%s: metadata %v", file, meta)
 		}
 	}
 }

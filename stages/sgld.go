@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"math"
 	"path/filepath"
 
 	"github.com/jempipe/jempipe/internal/fault"
@@ -10,15 +11,16 @@ import (
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
 	"github.com/jempipe/jempipe/score"
-	"github.com/jempipe/jempipe/train"
 )
 
 // SGLDKind draws samples from a trained model.
 func SGLDKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "sgld", Version: 2,
-		Summary: "Draws samples from the model's density by Langevin dynamics and writes tables/samples.parquet, a row for each chain and kept step.",
-		New:     func() pipeline.Stage { return &SGLD{Start: "buffer", Chains: 64, Steps: 100, KeepEvery: 20, Shards: 2} },
+		Name: "sgld", Version: 3,
+		Summary: "Draws samples from the model's density by Langevin dynamics and writes tables/samples.parquet, a row for each chain and kept step. Keys of the update rule that are absent, steps apart, are as in training; for a model of others, as the defaults of a train stage, with the range of raw values.",
+		New: func() pipeline.Stage {
+			return &SGLD{Start: "buffer", Chains: 64, KeepEvery: 20, Shards: 2, Changes: langevin.Changes{Steps: new(100)}}
+		},
 	}
 }
 
@@ -30,13 +32,9 @@ type SGLD struct {
 	Data      pipeline.DataRef  `yaml:"data" doc:"Data set whose first rows start: data begins from."`
 	Classes   []int             `yaml:"classes" min:"0" doc:"Sample p(x|y): chains take these classes in turn, and follow the gradient of log p(x,y). Absent: unconditional."`
 	Chains    int               `yaml:"chains" min:"1" max:"100000" default:"64" doc:"Number of chains."`
-	Steps     int               `yaml:"steps" min:"1" default:"100" doc:"Updates of each chain."`
 	KeepEvery int               `yaml:"keep_every" min:"1" default:"20" doc:"A chain's state is written at its start, every so many steps and at its end."`
-	StepSize  *float64          `yaml:"step_size" min:"0" doc:"Factor in front of the gradient. Default: as in training; for a model of others, and likewise below, the defaults of a train stage."`
-	NoiseStd  *float64          `yaml:"noise_std" min:"0" doc:"Standard deviation of the noise of an update. Default: as in training."`
-	GradClip  *float64          `yaml:"grad_clip" min:"0" doc:"Bound on each element of the gradient; 0: none. Default: as in training."`
-	Clamp     *bool             `yaml:"clamp" doc:"Keep states inside the range of training, or of raw values for a model of others. Default: as in training."`
 	Shards    int               `yaml:"shards" min:"1" max:"64" default:"2" doc:"Parts of the chains that run side by side."`
+	langevin.Changes
 }
 
 // Lint implements pipeline.Stage.
@@ -50,11 +48,16 @@ func (s *SGLD) Lint(lc *pipeline.LintContext) {
 		}
 		if t, ok := linted(lc)(s.Buffer).(*Train); ok && !t.Generative() {
 			lc.Problem("buffer", "stage %s trains a classifier, which leaves no replay buffer: use start: noise or start: data", s.Buffer)
+		} else if ok && !t.Sampler.Persistent {
+			lc.Problem("buffer", "stage %s has sampler.persistent: false, which leaves no replay buffer: use start: noise or start: data", s.Buffer)
 		}
 		checkSameModel(lc, s.Model, "buffer", s.Buffer)
 	}
 	if s.Start == "data" && s.Data == "" {
 		lc.Problem("data", "start: data needs a data set")
+	}
+	for _, p := range s.rule(linted(lc)).Lint() {
+		lc.Problem(p.Key, "%s", p.Message)
 	}
 }
 
@@ -131,7 +134,9 @@ func (s *SGLD) start(ctx context.Context, rc *pipeline.RunContext, b bundle) (la
 	rng := keyed.New(stageSeed(rc), "sgld start")
 	switch s.Start {
 	case "noise":
-		noise, err := langevin.NewBuffer(s.Chains, b.Arch.Size(), 1, b.Sampler.Range[0], b.Sampler.Range[1], rng)
+		rule := s.Changes.On(b.Sampler.Rule)
+		noise, err := langevin.NewBuffer(langevin.BufferConfig{Size: s.Chains, Shape: b.Arch.Input,
+			Start: langevin.Uniform{Lo: rule.Range[0], Hi: rule.Range[1]}}, rng)
 		if err != nil {
 			return c, err
 		}
@@ -190,7 +195,9 @@ func (s *SGLD) sample(ctx context.Context, rc *pipeline.RunContext, b bundle, f 
 	if err != nil {
 		return err
 	}
-	needs := liveOptions{densities: s.Shards, conditional: len(s.Classes) > 0}
+	rule := s.Changes.On(b.Sampler.Rule)
+	rule.StepsPerCall = stepsPerCall(rt, rule, f == nil || f.walkable())
+	needs := liveOptions{densities: s.Shards, conditional: len(s.Classes) > 0, frozen: true, rule: rule}
 	var live *liveModel
 	if f != nil {
 		live, err = newForeignModel(rt, f, b, needs)
@@ -205,18 +212,20 @@ func (s *SGLD) sample(ctx context.Context, rc *pipeline.RunContext, b bundle, f 
 	if err != nil {
 		return err
 	}
-	cfg := s.langevin(b.Sampler)
-	sampler, err := langevin.NewSampler(cfg, b.Arch.Size(), keyed.New(stageSeed(rc), "sgld noise"), live.densities...)
+	sampler, err := langevin.NewSampler(rule, b.Arch.Size(), keyed.New(stageSeed(rc), "sgld noise"), live.densities...)
 	if err != nil {
 		return err
+	}
+	if rule.StepsPerCall > 1 {
+		sampler.VisitEvery = s.KeepEvery
 	}
 	sp, err := newSpace(b.Preprocess, b.Arch.Input)
 	if err != nil {
 		return err
 	}
 	st, err := sampler.Run(ctx, chains, func(step int, x []float32, _ []float64) error {
-		rc.Progress(int64(step), int64(cfg.Steps), "%d chains", len(chains.Keys))
-		if step%s.KeepEvery != 0 && step != cfg.Steps {
+		rc.Progress(int64(step), int64(rule.Steps), "%d chains", len(chains.Keys))
+		if step%s.KeepEvery != 0 && step != rule.Steps {
 			return nil
 		}
 		logits, err := predict(ctx, x)
@@ -226,26 +235,30 @@ func (s *SGLD) sample(ctx context.Context, rc *pipeline.RunContext, b bundle, f 
 		return write(sampleRows(b, chains, step, sp.raw(x), logits))
 	})
 	if err == nil {
-		rc.Detail("displacement", st.Displacement)
-		rc.Detail("max_abs_log_density", st.MaxAbsLogP)
+		tellChains(rc, st)
 	}
 	return err
 }
 
-// langevin is the update rule of training with what this stage changes.
-func (s *SGLD) langevin(t train.Sampler) langevin.Config {
-	or := func(v *float64, other float64) float64 {
-		if v != nil {
-			return *v
+// tellChains records how the chains moved.
+func tellChains(rc *pipeline.RunContext, st langevin.Stats) {
+	for key, v := range map[string]float64{
+		"displacement": st.Displacement, "energy_drop": st.EnergyDrop, "max_abs_log_density": st.MaxAbsLogP,
+		"share_at_bounds": st.AtBounds, "acceptance": st.Acceptance,
+	} {
+		if !math.IsNaN(v) {
+			rc.Detail(key, v)
 		}
-		return other
 	}
-	cfg := langevin.Config{Steps: s.Steps, StepSize: or(s.StepSize, t.StepSize), NoiseStd: or(s.NoiseStd, t.NoiseStd),
-		GradClip: or(s.GradClip, t.GradClip), Clamp: t.Clamp, Lo: t.Range[0], Hi: t.Range[1]}
-	if s.Clamp != nil {
-		cfg.Clamp = *s.Clamp
+}
+
+// rule is the update rule of training, as far as a configuration tells, with what this stage changes.
+func (s *SGLD) rule(stage func(pipeline.StageRef) pipeline.Stage) langevin.Rule {
+	base := langevin.Default()
+	if t, ok := stage(trainedBy(stage, s.Model)).(*Train); ok && len(t.Sampler.Lint()) == 0 {
+		base = t.Sampler.Rule
 	}
-	return cfg
+	return s.Changes.On(base)
 }
 
 // sampleRows is the table rows of all chains at one step. raw and logits hold the chains one after another.

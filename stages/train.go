@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/jempipe/jempipe/datasets"
+	"github.com/jempipe/jempipe/internal/augment"
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/internal/keyed"
 	"github.com/jempipe/jempipe/model"
@@ -20,7 +21,7 @@ import (
 // TrainKind trains a joint energy-based model, or the same network as a plain classifier.
 func TrainKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "train", Version: 3,
+		Name: "train", Version: 4,
 		Summary: "Trains a network on a data set: as a joint energy-based model, or as a plain classifier. Writes models/weights.safetensors, models/buffer.safetensors (the replay buffer), tables/training.parquet, tables/energies.parquet and samples/ with pictures of the chains. A run that was stopped goes on from its last checkpoint.",
 		New: func() pipeline.Stage {
 			return &Train{Network: defaultNetwork(), Preprocess: Preprocess{Scale: 1, Layout: "auto"}, MemoryMB: 4096, InitLayout: "jempipe", Config: train.Default()}
@@ -46,6 +47,7 @@ func (t *Train) Lint(lc *pipeline.LintContext) {
 	for _, p := range t.Config.Lint(0) {
 		lc.Problem(p.Key, "%s", p.Message)
 	}
+	t.Network.lint(lc)
 	if (t.Preprocess.Mean == nil) != (t.Preprocess.Std == nil) {
 		lc.Problem("preprocess", "mean and std go together: give both, or neither to scale the data set's range to [-1,1]")
 	}
@@ -117,7 +119,7 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 		return trainJob{}, err
 	}
 	seed := stageSeed(rc)
-	params, err := arch.Init(func(i int) *rand.Rand { return keyed.New(seed, "train init").At(uint64(i), 0).Rand })
+	params, err := arch.InitWith(t.Network.initializer(), func(i int) *rand.Rand { return keyed.New(seed, "train init").At(uint64(i), 0).Rand })
 	if err == nil && t.Init != "" {
 		err = t.loadInit(rc.File(t.Init), params)
 	}
@@ -130,7 +132,7 @@ func (t *Train) prepare(ctx context.Context, rc *pipeline.RunContext) (trainJob,
 	}
 	job := trainJob{seed: seed,
 		bundle: bundle{Arch: arch, Params: params, Preprocess: pre, Classes: info.Classes, Lo: info.Lo, Hi: info.Hi, Objective: t.Objective, Sampler: t.Sampler},
-		data:   train.Data{Dim: arch.Size(), Classes: arch.Classes}}
+		data:   train.Data{Dim: arch.Size(), Shape: arch.Input, Classes: arch.Classes}}
 	job.data.X, job.data.Labels = sp.model(rows.X), labelsOf(rows)
 	job.probes = []probe{newProbe(outputs.EnergyTrain, info.Name, rows)}
 	if t.Validate != "" {
@@ -176,6 +178,14 @@ func (t *Train) design(stage string, info datasets.Info) (lower.Preprocess, mode
 	}
 	if err := pre.Check(arch.Input); err != nil {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+".preprocess", "%v", err)
+	}
+	if err := t.Sampler.Augment.Check(arch.Input); err != nil && t.Generative() {
+		return pre, arch, fault.New(fault.Config, "stages."+stage+".sampler.augment", "%v", err)
+	}
+	for key, a := range map[string]augment.Config{"augment": t.Augment, "sampler.augment": t.Sampler.Augment} {
+		if err := a.Check(arch.Input); err != nil {
+			return pre, arch, fault.New(fault.Config, "stages."+stage+"."+key, "%v", err)
+		}
 	}
 	for _, p := range t.Config.Lint(arch.Classes) {
 		return pre, arch, fault.New(fault.Config, "stages."+stage+"."+p.Key, "%s", p.Message)

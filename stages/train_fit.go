@@ -17,9 +17,10 @@ import (
 	"github.com/jempipe/jempipe/train/gorgonia"
 )
 
-// fit runs the training loop, with ONNX Runtime for the chains, and gives table energies of the result. scratch holds its checkpoints and pictures.
+// fit runs the training loop, with ONNX Runtime for the chains, and gives table energies of the result. scratch holds
+// its checkpoints and pictures.
 func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, scratch string) (train.Result, []outputs.Energy, error) {
-	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards)
+	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards, t.BatchSize)
 	if err != nil {
 		return train.Result{}, nil, err
 	}
@@ -32,7 +33,9 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 	if err != nil {
 		return train.Result{}, nil, err
 	}
-	need := liveOptions{conditional: t.Conditional()}
+	cfg := t.Config
+	cfg.Sampler.StepsPerCall = stepsPerCall(rt, cfg.Sampler.Rule, true)
+	need := liveOptions{conditional: t.Conditional(), rule: cfg.Sampler.Rule}
 	if t.Generative() {
 		need.densities = t.Shards
 	}
@@ -65,7 +68,7 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 		rc.Steps(int64(done), int64(total), pipeline.Figure{Name: "gap", Value: r.Gap()}, pipeline.Figure{Name: "accuracy", Value: r.Accuracy},
 			pipeline.Figure{Name: "valid_accuracy", Value: valid}, pipeline.Figure{Name: "loss", Value: r.Loss})
 	}
-	res, err := train.Run(ctx, t.Config, job.data, job.seed, deps)
+	res, err := train.Run(ctx, cfg, job.data, job.seed, deps)
 	if n := len(res.Records); n > 0 && first > 0 {
 		speed := float64(res.Records[n-1].Step-first) / time.Since(started).Seconds()
 		rc.Measure("steps_per_second", speed)
@@ -162,6 +165,7 @@ func trainingRows(records []train.Record) []outputs.Training {
 			FData: outputs.Defined(r.FData), FSamples: outputs.Defined(r.FSamples), Gap: outputs.Defined(r.Gap()), GradNorm: outputs.Defined(r.GradNorm),
 			Accuracy: outputs.Defined(r.Accuracy), ValidAccuracy: outputs.Defined(r.ValidAccuracy), ValidNLL: outputs.Defined(r.ValidNLL),
 			GapSign: outputs.Defined(r.GapSign), SamplesAtBounds: outputs.Defined(r.SamplesAtBounds), DataAtBounds: outputs.Defined(r.DataAtBounds),
+			EnergyDrop: outputs.Defined(r.EnergyDrop), RestartShare: outputs.Defined(r.Restarts), Acceptance: outputs.Defined(r.Acceptance),
 			SampleMean: outputs.Defined(r.SampleMean), DataMean: outputs.Defined(r.DataMean), ChainDisplacement: outputs.Defined(r.Displacement), MaxAbsF: outputs.Defined(r.MaxAbsF),
 		}
 	}

@@ -6,33 +6,35 @@ package train
 import (
 	"math"
 
+	"github.com/jempipe/jempipe/internal/augment"
 	"github.com/jempipe/jempipe/langevin"
 )
 
 // Config is everything that decides a training run besides network, data and seed. The defaults are for small grey
 // pictures scaled to [-1,1]; the docs give the paper's values for CIFAR-10 beside them.
 type Config struct {
-	Engine       string     `yaml:"engine" enum:"gorgonia|onnxruntime" default:"gorgonia" doc:"Who computes the gradients of the parameters. gorgonia: its tape machine; onnxruntime: a gradient graph of the same network in ONNX Runtime, several times as fast for convolutions. They agree to float32 accuracy; the chains run in ONNX Runtime either way."`
-	Objective    string     `yaml:"objective" enum:"jem|conditional|density|classifier" default:"jem" doc:"jem: p(x) and p(y|x), with the weights of loss; conditional: p(y) p(x|y), with classes of the labelled rows and their share as p(y); density: p(x) alone, no label is used; classifier: cross-entropy alone, as a baseline."`
-	Steps        int        `yaml:"steps" min:"0" default:"0" doc:"Optimiser steps. 0: take epochs."`
-	Epochs       float64    `yaml:"epochs" min:"0" default:"20" doc:"Passes over the training rows, where steps is 0. The paper: 150."`
-	BatchSize    int        `yaml:"batch_size" min:"1" default:"64" doc:"Rows of each real batch and number of chains a step."`
-	Accumulate   int        `yaml:"accumulate" min:"1" default:"1" doc:"Batches, each with chains of its own, whose mean gradient makes one step."`
-	DataNoise    float64    `yaml:"data_noise" min:"0" default:"0.1" doc:"Standard deviation of the Gaussian noise added to training rows, in model space: it hides the grid that pixel values lie on. The paper: 0.03; its authors call 0.1 the more stable."`
-	OneBatch     bool       `yaml:"one_batch" default:"false" doc:"Use one real batch for p(x) and p(y|x) alike. The authors draw two; one saves a third of the gradient work."`
-	PerClass     int        `yaml:"labels_per_class" min:"0" default:"0" doc:"Use only this many labels a class for p(y|x), the first ones in file order; p(x) sees all rows. 0: all labels."`
-	EMA          float64    `yaml:"ema" min:"0" max:"0.99999" default:"0" doc:"Decay of an exponential moving average of the weights, which is then evaluated and exported in their place; the chains follow the weights themselves. 0: none."`
-	SpectralNorm bool       `yaml:"spectral_norm" default:"false" doc:"Divide each weight matrix by its largest singular value, by one power iteration a step (Miyato et al. 2018). Exported weights are the divided ones."`
-	Select       string     `yaml:"select" enum:"last|best_accuracy|best_nll" default:"last" doc:"Which weights are the result: the last ones, or those of the evaluation with the highest accuracy or lowest negative log-likelihood on the validation rows."`
-	EvalEvery    int        `yaml:"eval_every" min:"1" default:"250" doc:"Steps between evaluations on the validation rows."`
-	LogEvery     int        `yaml:"log_every" min:"0" default:"250" fingerprint:"-" doc:"Steps between log lines with the health figures; 0: none."`
-	SamplesEvery int        `yaml:"samples_every" min:"0" default:"500" doc:"Steps between pictures of the newest chains, samples/step-N.png; 0: none."`
-	Shards       int        `yaml:"shards" min:"1" max:"64" default:"2" doc:"Parts that each batch is cut into, worked on side by side. Fixed here and not by the machine, since it decides the last bits of the sums."`
-	Loss         Loss       `yaml:"loss" doc:"Weights of the terms of the objective."`
-	Optimizer    Optimizer  `yaml:"optimizer" doc:"Parameter updates."`
-	Sampler      Sampler    `yaml:"sampler" doc:"SGLD and its replay buffer."`
-	Guard        Guard      `yaml:"guard" doc:"What counts as diverged or collapsed, and what is done about it."`
-	Checkpoint   Checkpoint `yaml:"checkpoint" doc:"What a killed run continues from, and where the guard goes back to."`
+	Engine       string         `yaml:"engine" enum:"gorgonia|onnxruntime" default:"gorgonia" doc:"Who computes the gradients of the parameters. gorgonia: its tape machine; onnxruntime: a gradient graph of the same network in ONNX Runtime, several times as fast for convolutions. They agree to float32 accuracy; the chains run in ONNX Runtime either way."`
+	Objective    string         `yaml:"objective" enum:"jem|conditional|density|classifier" default:"jem" doc:"jem: p(x) and p(y|x), with the weights of loss; conditional: p(y) p(x|y), with classes of the labelled rows and their share as p(y); density: p(x) alone, no label is used; classifier: cross-entropy alone, as a baseline."`
+	Steps        int            `yaml:"steps" min:"0" default:"0" doc:"Optimiser steps. 0: take epochs."`
+	Epochs       float64        `yaml:"epochs" min:"0" default:"20" doc:"Passes over the training rows, where steps is 0. The paper: 150."`
+	BatchSize    int            `yaml:"batch_size" min:"1" default:"64" doc:"Rows of each real batch and number of chains a step."`
+	Accumulate   int            `yaml:"accumulate" min:"1" default:"1" doc:"Batches, each with chains of its own, whose mean gradient makes one step."`
+	DataNoise    float64        `yaml:"data_noise" min:"0" default:"0.1" doc:"Standard deviation of the Gaussian noise added to training rows, in model space: it hides the grid that pixel values lie on. The paper: 0.03; its authors call 0.1 the more stable."`
+	Augment      augment.Config `yaml:"augment" doc:"Random changes of training rows that are pictures."`
+	OneBatch     bool           `yaml:"one_batch" default:"false" doc:"Use one real batch for p(x) and p(y|x) alike. The authors draw two; one saves a third of the gradient work."`
+	PerClass     int            `yaml:"labels_per_class" min:"0" default:"0" doc:"Use only this many labels a class for p(y|x), the first ones in file order; p(x) sees all rows. 0: all labels."`
+	EMA          float64        `yaml:"ema" min:"0" max:"0.99999" default:"0" doc:"Decay of an exponential moving average of the weights, which is then evaluated and exported in their place; the chains follow the weights themselves. 0: none."`
+	SpectralNorm bool           `yaml:"spectral_norm" default:"false" doc:"Divide each weight matrix by its largest singular value, by one power iteration a step (Miyato et al. 2018). Exported weights are the divided ones."`
+	Select       string         `yaml:"select" enum:"last|best_accuracy|best_nll" default:"last" doc:"Which weights are the result: the last ones, or those of the evaluation with the highest accuracy or lowest negative log-likelihood on the validation rows."`
+	EvalEvery    int            `yaml:"eval_every" min:"1" default:"250" doc:"Steps between evaluations on the validation rows."`
+	LogEvery     int            `yaml:"log_every" min:"0" default:"250" fingerprint:"-" doc:"Steps between log lines with the health figures; 0: none."`
+	SamplesEvery int            `yaml:"samples_every" min:"0" default:"500" doc:"Steps between pictures of the newest chains, samples/step-N.png; 0: none."`
+	Shards       int            `yaml:"shards" min:"1" max:"64" default:"2" doc:"Parts that each batch is cut into, worked on side by side. Fixed here and not by the machine, since it decides the last bits of the sums."`
+	Loss         Loss           `yaml:"loss" doc:"Weights of the terms of the objective."`
+	Optimizer    Optimizer      `yaml:"optimizer" doc:"Parameter updates."`
+	Sampler      Sampler        `yaml:"sampler" doc:"SGLD and its replay buffer."`
+	Guard        Guard          `yaml:"guard" doc:"What counts as diverged or collapsed, and what is done about it."`
+	Checkpoint   Checkpoint     `yaml:"checkpoint" doc:"What a killed run continues from, and where the guard goes back to."`
 }
 
 // Loss holds the weights of the objective.
@@ -64,20 +66,13 @@ type Optimizer struct {
 
 // Sampler holds the numbers of SGLD and of the replay buffer.
 type Sampler struct {
-	Steps       int       `yaml:"steps" json:"steps" min:"1" default:"20" doc:"SGLD updates a training step. The paper: 20."`
-	StepSize    float64   `yaml:"step_size" json:"step_size" min:"0" default:"1" doc:"Factor in front of the gradient (alpha/2). The paper: 1."`
-	NoiseStd    float64   `yaml:"noise_std" json:"noise_std" min:"0" default:"0.01" doc:"Standard deviation of the noise of an update. The paper: 0.01."`
-	GradClip    float64   `yaml:"grad_clip" json:"grad_clip" min:"0" default:"0.1" doc:"Bound on each element of the input gradient; 0: none. The paper: 0. Too large, chains jump over the model's modes; too small, they do not reach them."`
-	Clamp       bool      `yaml:"clamp" json:"clamp" default:"true" doc:"Keep chains inside range. The paper: false."`
-	Range       []float64 `yaml:"range" json:"range" default:"[-1, 1]" doc:"Range in model space, [low, high], of fresh chains and of clamping."`
-	BufferSize  int       `yaml:"buffer_size" json:"buffer_size" min:"1" default:"10000" doc:"Persistent chains in the replay buffer. The paper: 10000."`
-	Restart     float64   `yaml:"restart" json:"restart" min:"0" max:"1" default:"0.05" doc:"Probability that a chain starts anew from uniform noise. The paper: 0.05."`
-	Conditional bool      `yaml:"class_conditional" json:"class_conditional" default:"false" doc:"Draw the samples of p(x) class by class: a random class each, gradient of log p(x,y), a slice of the buffer a class."`
-}
-
-// rule is the sampler's update rule.
-func (s Sampler) rule() langevin.Config {
-	return langevin.Config{Steps: s.Steps, StepSize: s.StepSize, NoiseStd: s.NoiseStd, GradClip: s.GradClip, Clamp: s.Clamp, Lo: s.Range[0], Hi: s.Range[1]}
+	langevin.Rule
+	Persistent  bool           `yaml:"persistent" json:"persistent" default:"true" doc:"Chains go on in the replay buffer from one training step to the next. false: short-run chains, all of which start anew in each step (Nijkamp et al. 2019); there is no buffer then."`
+	BufferSize  int            `yaml:"buffer_size" json:"buffer_size" min:"1" default:"10000" doc:"Persistent chains in the replay buffer. The paper: 10000."`
+	Restart     float64        `yaml:"restart" json:"restart" min:"0" max:"1" default:"0.05" doc:"Probability that a chain starts anew. The paper: 0.05."`
+	Start       string         `yaml:"start" json:"start" enum:"uniform|class_gaussian" default:"uniform" doc:"Where new chains start. uniform: in noise over range; class_gaussian: in a normal distribution with mean and covariance of up to 512 training rows of the chain's class, or of a class drawn by its frequency, or, without labels, of all rows (JEM++, Yang and Ji 2021), cut to range."`
+	Augment     augment.Config `yaml:"augment" json:"augment" doc:"Random changes of buffer entries that chains go on from (Du et al. 2021)."`
+	Conditional bool           `yaml:"class_conditional" json:"class_conditional" default:"false" doc:"Draw the samples of p(x) class by class: a random class each, gradient of log p(x,y), a slice of the buffer a class."`
 }
 
 // Guard holds the limits that tell a diverged or collapsed run from a healthy one, and the answer.
@@ -105,13 +100,13 @@ type Checkpoint struct {
 // Default is the configuration of a run where nothing is said.
 func Default() Config {
 	return Config{
-		Engine: "gorgonia", Objective: "jem", Epochs: 20, BatchSize: 64, Accumulate: 1, DataNoise: 0.1, Select: "last",
+		Engine: "gorgonia", Objective: "jem", Epochs: 20, BatchSize: 64, Accumulate: 1, DataNoise: 0.1, Augment: augment.Config{Pad: augment.Edge}, Select: "last",
 		EvalEvery: 250, LogEvery: 250, SamplesEvery: 500, Shards: 2,
 		Loss: Loss{PX: 1, PYgivenX: 1, PXgivenY: 1, EnergyReg: 0.1},
 		Optimizer: Optimizer{Name: "adam", LR: 2e-3, Beta2: 0.999, Epsilon: 1e-8, Momentum: 0.9, Warmup: 200,
 			Schedule: "step", DecayAt: []float64{0.75}, DecayRate: 0.3, ClipNorm: 1},
-		Sampler: Sampler{Steps: 20, StepSize: 1, NoiseStd: 0.01, GradClip: 0.1, Clamp: true, Range: []float64{-1, 1},
-			BufferSize: 10000, Restart: 0.05},
+		Sampler: Sampler{Rule: langevin.Default(), Persistent: true, BufferSize: 10000, Restart: 0.05, Start: langevin.StartUniform,
+			Augment: augment.Config{Pad: augment.Edge}},
 		Guard: Guard{MaxLoss: 1e5, MaxEnergy: 1e3, MaxGap: 100, GapAlarm: 3, GapSteps: 200, Misplaced: 0.2,
 			OnDivergence: "rollback", OnCollapse: "rollback", MaxRollbacks: 3, LRFactor: 0.5, StepFactor: 1},
 		Checkpoint: Checkpoint{Every: 500, Minutes: 5, Keep: 3},
@@ -128,8 +123,8 @@ func (c Config) Lint(classes int) []Problem {
 	if c.Steps == 0 && c.Epochs == 0 {
 		add("steps", "steps and epochs are both 0: nothing would be trained")
 	}
-	if r := c.Sampler.Range; len(r) != 2 || !(r[0] < r[1]) {
-		add("sampler.range", "want two numbers, the lower one first")
+	for _, p := range c.Sampler.Lint() {
+		add("sampler."+p.Key, p.Message)
 	}
 	if !c.Generative() && !c.Supervised() {
 		add("loss", "the weights of all terms of objective "+c.Objective+" are 0: nothing would be trained")
@@ -137,7 +132,7 @@ func (c Config) Lint(classes int) []Problem {
 	if c.PerClass > 0 && c.OneBatch && c.weights().PX > 0 && c.Supervised() {
 		add("labels_per_class", "needs one_batch: false, since p(x) sees all rows and p(y|x) only those with a label")
 	}
-	if c.Conditional() && classes > 0 && c.Sampler.BufferSize%classes != 0 {
+	if c.Conditional() && c.Sampler.Persistent && classes > 0 && c.Sampler.BufferSize%classes != 0 {
 		add("sampler.buffer_size", "class-conditional chains need a multiple of the number of classes")
 	}
 	if c.Guard.OnCollapse == "rollback" && c.Guard.GapSteps > c.Checkpoint.Every*(c.Checkpoint.Keep-1) {

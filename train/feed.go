@@ -19,12 +19,14 @@ type feed struct {
 	buffer  *langevin.Buffer
 
 	orderX, orderY *order
+	augment        keyed.Source
 	noise          keyed.Source
 	draws          keyed.Source
 	classDraws     keyed.Source
 
 	labels, classes, sampleClasses []int32
 	slots                          []int
+	normals                        []float32
 }
 
 func newFeed(cfg Config, data Data) *feed {
@@ -32,11 +34,13 @@ func newFeed(cfg Config, data Data) *feed {
 	return &feed{cfg: cfg, data: data, layout: l,
 		batch: Batch{X: make([]float32, l.rows*data.Dim), Alpha: make([]float32, l.rows), Beta: make([]float32, l.rows),
 			Gamma: make([]float32, l.rows*data.Classes)},
-		labels: make([]int32, l.labelled.n()), classes: make([]int32, l.joint.n()), slots: make([]int, cfg.BatchSize)}
+		labels: make([]int32, l.labelled.n()), classes: make([]int32, l.joint.n()), slots: make([]int, cfg.BatchSize),
+		normals: make([]float32, data.Dim)}
 }
 
 // seed sets the random streams.
 func (f *feed) seed(seed uint64) {
+	f.augment = keyed.New(seed, "train augmentation")
 	f.noise = keyed.New(seed, "train data noise")
 	f.draws = keyed.New(seed, "train buffer draws")
 	f.classDraws = keyed.New(seed, "train chain classes")
@@ -75,6 +79,9 @@ func (f *feed) real(number int) {
 			}
 			x := f.row(k.from + i)
 			copy(x, f.data.X[row*f.data.Dim:(row+1)*f.data.Dim])
+			if f.cfg.Augment.Active() {
+				f.cfg.Augment.Apply(x, f.data.Shape, f.augment.At(f.key(number, k.from+i), purpose).Rand)
+			}
 			f.addNoise(x, f.key(number, k.from+i), purpose)
 		}
 	}
@@ -97,9 +104,10 @@ func (f *feed) addNoise(x []float32, index, purpose uint64) {
 	if f.cfg.DataNoise == 0 {
 		return
 	}
-	rng := f.noise.At(index, purpose)
-	for j := range x {
-		x[j] += float32(f.cfg.DataNoise * rng.NormFloat64())
+	f.noise.Normals(f.normals, index, purpose)
+	std := float32(f.cfg.DataNoise)
+	for j, z := range f.normals {
+		x[j] += float32(std * z)
 	}
 }
 
@@ -110,11 +118,9 @@ func (f *feed) sample(ctx context.Context, number int) (h health, err error) {
 		if f.cfg.Sampler.Conditional {
 			f.sampleClasses = f.drawClasses(f.sampleClasses, f.layout.samples.n(), number)
 		}
-		st, err := f.chains(ctx, number, f.layout.samples, f.sampleClasses, 0)
-		if err != nil {
+		if h, err = f.chains(ctx, number, f.layout.samples, f.sampleClasses, 0); err != nil {
 			return h, err
 		}
-		h.displacement = st.Displacement
 	}
 	if f.layout.joint.n() > 0 {
 		// The joint chains take the labels of the labelled rows, as the authors do. A chain without a label runs in some
@@ -124,17 +130,15 @@ func (f *feed) sample(ctx context.Context, number int) (h health, err error) {
 		for i, y := range classes {
 			classes[i] = max(y, 0)
 		}
-		st, err := f.chains(ctx, number, f.layout.joint, classes, 1)
+		joint, err := f.chains(ctx, number, f.layout.joint, classes, 1)
 		if err != nil {
 			return h, err
 		}
 		if f.layout.samples.n() == 0 {
-			h.displacement = st.Displacement
+			h = joint
 		}
 	}
-	chains := f.rows(f.layout.negative())
-	h.dataMean, h.sampleMean = mean(f.rows(f.layout.positive())), mean(chains)
-	h.atBounds = atBounds(chains, f.cfg.Sampler.Range[0], f.cfg.Sampler.Range[1])
+	h.dataMean = mean(f.rows(f.layout.positive()))
 	return h, nil
 }
 
@@ -150,10 +154,10 @@ func (f *feed) drawClasses(into []int32, n, number int) []int32 {
 }
 
 // chains runs one set of chains from the buffer. set tells the sets of one batch apart.
-func (f *feed) chains(ctx context.Context, number int, k rowRange, classes []int32, set uint64) (langevin.Stats, error) {
+func (f *feed) chains(ctx context.Context, number int, k rowRange, classes []int32, set uint64) (h health, err error) {
 	x := f.rows(k)
 	rng := f.draws.At(uint64(number), set)
-	f.buffer.Draw(x, f.slots, classes, f.cfg.Sampler.Restart, rng.Rand)
+	anew := f.buffer.Draw(x, f.slots, classes, f.cfg.Sampler.Restart, rng.Rand)
 	keys := make([]uint64, k.n())
 	for i := range keys {
 		keys[i] = f.key(number, k.from+i)
@@ -164,8 +168,9 @@ func (f *feed) chains(ctx context.Context, number int, k rowRange, classes []int
 		if errors.As(err, &broken) {
 			err = &trouble{kind: divergence, what: err.Error()}
 		}
-		return st, err
+		return h, err
 	}
 	f.buffer.Put(f.slots, x)
-	return st, nil
+	return health{sampleMean: mean(x), atBounds: langevin.AtBounds(x, f.cfg.Sampler.Range[0], f.cfg.Sampler.Range[1]),
+		displacement: st.Displacement, energyDrop: st.EnergyDrop, acceptance: st.Acceptance, restarts: float64(anew) / float64(k.n())}, nil
 }

@@ -19,6 +19,7 @@ type Data struct {
 	X       []float32 // [N, input shape]
 	Labels  []int32   // [N]; below 0: unlabelled
 	Dim     int       // elements of a row
+	Shape   []int     // of a row, for what takes rows as pictures; nil: [Dim]
 	Classes int
 
 	ValidX      []float32 // rows for validation; may be empty
@@ -47,7 +48,7 @@ type Deps struct {
 type Result struct {
 	Records []Record
 	Events  []Event
-	Buffer  *langevin.Buffer // nil without chains
+	Buffer  *langevin.Buffer // nil without persistent chains
 	Alarms  int              // how often the gap alarm was raised since the run began or was continued
 	Best    *Selected        // the evaluation whose weights are the result, where Config.Select asks for one
 	Resumed int              // steps done at the checkpoint that the run continued from
@@ -122,14 +123,11 @@ func newRun(cfg Config, data Data, seed uint64, deps Deps) (*run, error) {
 		return r, nil
 	}
 	lo, hi := cfg.Sampler.Range[0], cfg.Sampler.Range[1]
-	r.width, r.edge = hi-lo, atBounds(data.X, lo, hi)
-	slices := 1
-	if cfg.Conditional() {
-		slices = data.Classes
-	}
+	r.width, r.edge = hi-lo, langevin.AtBounds(data.X, lo, hi)
 	var err error
-	r.buffer, err = langevin.NewBuffer(cfg.Sampler.BufferSize, data.Dim, slices, lo, hi, keyed.New(seed, "train buffer start"))
-	r.result.Buffer = r.buffer
+	if r.buffer, err = newBuffer(cfg, data, seed); cfg.Sampler.Persistent {
+		r.result.Buffer = r.buffer
+	}
 	return r, err
 }
 
@@ -181,7 +179,7 @@ func (r *run) attempt() (err error) {
 	if !r.cfg.Generative() {
 		return nil
 	}
-	rule := r.cfg.Sampler.rule()
+	rule := r.cfg.Sampler.Rule
 	rule.StepSize *= r.state.StepScale
 	r.sampler, err = langevin.NewSampler(rule, r.data.Dim, keyed.New(seed, "train sgld"), r.deps.Densities...)
 	return err
@@ -366,7 +364,7 @@ func (r Record) health() (out []any) {
 		v   float64
 	}{{"loss", r.Loss}, {"f_data", r.FData}, {"f_samples", r.FSamples}, {"gap", r.Gap()}, {"gap_sign", r.GapSign}, {"grad_norm", r.GradNorm},
 		{"accuracy", r.Accuracy}, {"valid_accuracy", r.ValidAccuracy}, {"sample_mean", r.SampleMean}, {"data_mean", r.DataMean},
-		{"samples_at_bounds", r.SamplesAtBounds}, {"data_at_bounds", r.DataAtBounds}, {"displacement", r.Displacement}, {"lr", r.LearningRate}} {
+		{"samples_at_bounds", r.SamplesAtBounds}, {"data_at_bounds", r.DataAtBounds}, {"displacement", r.Displacement}, {"energy_drop", r.EnergyDrop}, {"acceptance", r.Acceptance}, {"restarts", r.Restarts}, {"lr", r.LearningRate}} {
 		if !math.IsNaN(f.v) {
 			out = append(out, f.key, float64(float32(f.v)))
 		}

@@ -15,7 +15,10 @@ type Record struct {
 	SampleMean      float64 // mean element of the chains after sampling
 	DataAtBounds    float64 // share of the training rows' elements at the bounds of sampler.range or beyond
 	SamplesAtBounds float64 // the same share of the chains after sampling
-	Displacement    float64 // see langevin.Stats
+	Displacement    float64 // see langevin.Stats, as the next two
+	EnergyDrop      float64
+	Acceptance      float64
+	Restarts        float64 // share of the chains that started anew
 	ValidAccuracy   float64 // after this step, where it was evaluated
 	ValidNLL        float64
 	Event           string // what the guard found and did; mostly empty
@@ -31,17 +34,20 @@ func (r *run) newRecord() Record {
 		Epoch:        float64(step+1) * float64(r.cfg.BatchSize*r.cfg.Accumulate) / float64(r.data.Rows()),
 		LearningRate: r.cfg.Optimizer.LearningRate(step, r.total) * r.state.LRScale,
 		Terms:        Terms{NonFinite: -1}, GapSign: nan, DataMean: nan, SampleMean: nan, DataAtBounds: nan, SamplesAtBounds: nan,
-		Displacement: nan, ValidAccuracy: nan, ValidNLL: nan}
+		Displacement: nan, EnergyDrop: nan, Acceptance: nan, Restarts: nan, ValidAccuracy: nan, ValidNLL: nan}
 }
 
-// health adds what the chains of a batch tell, with the given share of the step.
-type health struct{ dataMean, sampleMean, atBounds, displacement float64 }
+// health is what the chains of a batch tell.
+type health struct {
+	dataMean, sampleMean, atBounds, displacement, energyDrop, acceptance, restarts float64
+}
 
+// add adds the health of another batch of the same step, with the given share of the step.
 func (h *health) add(o health, share float64) {
-	h.dataMean += share * o.dataMean
-	h.sampleMean += share * o.sampleMean
-	h.atBounds += share * o.atBounds
-	h.displacement += share * o.displacement
+	for _, p := range [][2]*float64{{&h.dataMean, &o.dataMean}, {&h.sampleMean, &o.sampleMean}, {&h.atBounds, &o.atBounds},
+		{&h.displacement, &o.displacement}, {&h.energyDrop, &o.energyDrop}, {&h.acceptance, &o.acceptance}, {&h.restarts, &o.restarts}} {
+		*p[0] += share * *p[1]
+	}
 }
 
 // mean is the mean element.
@@ -51,15 +57,4 @@ func mean(x []float32) float64 {
 		sum += float64(v)
 	}
 	return sum / float64(len(x))
-}
-
-// atBounds is the share of elements at lo or below, or at hi or above.
-func atBounds(x []float32, lo, hi float64) float64 {
-	n := 0
-	for _, v := range x {
-		if v <= float32(lo) || v >= float32(hi) {
-			n++
-		}
-	}
-	return float64(n) / float64(len(x))
 }

@@ -62,6 +62,7 @@ func (r *run) gradients(ctx context.Context, rec *Record) error {
 	}
 	if r.cfg.Generative() {
 		rec.DataMean, rec.SampleMean, rec.Displacement = h.dataMean, h.sampleMean, h.displacement
+		rec.EnergyDrop, rec.Acceptance, rec.Restarts = h.energyDrop, h.acceptance, h.restarts
 		rec.SamplesAtBounds, rec.DataAtBounds = h.atBounds, r.edge
 	}
 	return nil
@@ -218,7 +219,7 @@ func (r *run) save(between bool) error {
 	if r.spectral != nil {
 		s.state = append(s.state, r.spectral.tensors()...)
 	}
-	if r.buffer != nil {
+	if r.result.Buffer != nil {
 		s.state = append(s.state, model.Tensor{Name: "buffer", Shape: []int{r.buffer.Size, r.buffer.Dim}, Data: r.buffer.X})
 	}
 	r.written, r.saved = time.Now(), [2]int{r.state.Step, r.state.Attempt}
@@ -248,7 +249,7 @@ func (r *run) restore(s saved) error {
 	if r.spectral != nil && !fill(r.spectral.tensors(), s.state, "") {
 		return bad("no singular vectors")
 	}
-	if r.buffer != nil && !fill(model.Params{{Name: "buffer", Data: r.buffer.X}}, s.state, "") {
+	if r.result.Buffer != nil && !fill(model.Params{{Name: "buffer", Data: r.buffer.X}}, s.state, "") {
 		return bad("no replay buffer of this size")
 	}
 	// The moments come last: making room for them may touch the parameters' memory, never their values.

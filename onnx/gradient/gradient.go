@@ -26,8 +26,19 @@ func Gradient(m *onnxpb.ModelProto, of string, wrt []string) (grads []string, er
 	return Standard().Gradient(m, of, wrt)
 }
 
+// GradientForRefit is Gradient for a model whose constants will be replaced by others again and again, see package
+// refit. Its gradients are the same; forms that multiply the size of weights, which pay where these are rearranged once,
+// are left out.
+func GradientForRefit(m *onnxpb.ModelProto, of string, wrt []string) (grads []string, err error) {
+	return Standard().gradient(m, of, wrt, true)
+}
+
 // Gradient is the function of that name with the rules of this registry.
 func (r Registry) Gradient(m *onnxpb.ModelProto, of string, wrt []string) (grads []string, err error) {
+	return r.gradient(m, of, wrt, false)
+}
+
+func (r Registry) gradient(m *onnxpb.ModelProto, of string, wrt []string, refit bool) (grads []string, err error) {
 	if err := ir.Check(m); err != nil {
 		return nil, err
 	}
@@ -36,7 +47,7 @@ func (r Registry) Gradient(m *onnxpb.ModelProto, of string, wrt []string) (grads
 	}
 	work := m
 	for {
-		grads, err = r.attempt(work, of, wrt)
+		grads, err = r.attempt(work, of, wrt, refit)
 		var old *opsetError
 		if !errors.As(err, &old) {
 			break
@@ -54,7 +65,7 @@ func (r Registry) Gradient(m *onnxpb.ModelProto, of string, wrt []string) (grads
 }
 
 // attempt differentiates with the operator set that the model has.
-func (r Registry) attempt(m *onnxpb.ModelProto, of string, wrt []string) (grads []string, err error) {
+func (r Registry) attempt(m *onnxpb.ModelProto, of string, wrt []string, refit bool) (grads []string, err error) {
 	nodes, inits := len(m.Graph.Node), len(m.Graph.Initializer)
 	defer func() {
 		if err != nil {
@@ -65,6 +76,7 @@ func (r Registry) attempt(m *onnxpb.ModelProto, of string, wrt []string) (grads 
 	if err != nil {
 		return nil, err
 	}
+	w.refit = refit
 	return w.run(of, wrt)
 }
 
@@ -81,6 +93,8 @@ type walk struct {
 
 	constant map[string]bool   // values that do not change between runs
 	computed map[string]string // what a node computes to its output, see nodeKey
+
+	refit bool // constants will be replaced
 
 	rectified map[string]bool // gradients of a Relu's output that are 0 wherever it is
 }

@@ -16,7 +16,7 @@ func (c *Context) fewPlaces(v window, dy, w, x string, group int64) bool {
 	in, fixed := c.types[x].spatialSizes()
 	out, fixedOut := c.types[dy].spatialSizes()
 	shape, known := c.types[w].Static()
-	if !fixed || !fixedOut || !known || group != 1 || v.kernel == nil || v.same != "" || !c.walk.constant[w] ||
+	if c.walk.refit || !fixed || !fixedOut || !known || group != 1 || v.kernel == nil || v.same != "" || !c.walk.constant[w] ||
 		c.types[x].Elem != ir.Float32 || c.opset < 9 {
 		return false
 	}

@@ -34,8 +34,7 @@ func (c *Context) inPhases(v window, dy, w, x string, group int64) bool {
 	out, fixedOut := c.types[dy].spatialSizes()
 	shape, known := c.types[w].Static()
 	if !fixed || !fixedOut || !known || group != 1 || v.rank() != 2 || v.kernel == nil || v.same != "" || !c.walk.constant[w] ||
-		slices.Max(v.dilation) > 1 || slices.Min(v.stride) < 2 || shape[1] < phaseChannels || shape[0] < 2*shape[1] ||
-		shape[1]*places(in) > phaseNumbers {
+		slices.Max(v.dilation) > 1 || slices.Min(v.stride) < 2 || shape[1] < phaseChannels || !c.phasesPay(shape, in) {
 		return false
 	}
 	for i := range in {
@@ -46,6 +45,15 @@ func (c *Context) inPhases(v window, dy, w, x string, group int64) bool {
 		}
 	}
 	return true
+}
+
+// phasesPay says so for a weight [M, C, kernel...] and an x of some size. Where refit lets values stay in blocks, they do
+// nearly always.
+func (c *Context) phasesPay(w, in []int64) bool {
+	if c.walk.refit {
+		return w[0] >= w[1]
+	}
+	return w[0] >= 2*w[1] && w[1]*places(in) <= phaseNumbers
 }
 
 // phasedInput computes each phase of the gradient of x by a convolution with its part of the kernel, and puts the phases

@@ -43,7 +43,7 @@ func pairs(b *testing.B) []pair {
 	b.Helper()
 	var list []pair
 	for _, n := range jemNets {
-		a, err := model.Convnet(n.input, 10, n.channels, []int{3}, []int{2}, n.hidden, model.SiLU)
+		a, err := model.Convnet(n.input, 10, n.channels, []int{3}, []int{2}, n.hidden, model.Style{Act: model.SiLU})
 		must(b, err)
 		p, err := a.Init(func(i int) *rand.Rand { return rand.New(rand.NewPCG(1, uint64(i))) })
 		must(b, err)

@@ -31,6 +31,11 @@ func TensorAttr(name string, t *onnxpb.TensorProto) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_TENSOR, T: t}
 }
 
+// GraphAttr is an attribute that is a graph, such as the body of a loop.
+func GraphAttr(name string, g *onnxpb.GraphProto) *onnxpb.AttributeProto {
+	return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_GRAPH, G: g}
+}
+
 // Attr gives the attribute of a name; nil where the node has none.
 func Attr(n *onnxpb.NodeProto, name string) *onnxpb.AttributeProto {
 	for _, a := range n.GetAttribute() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jempipe/jempipe/model"
+	"github.com/jempipe/jempipe/onnx/gradient"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 )
@@ -36,15 +37,20 @@ const (
 // Options say what is built around the network.
 type Options struct {
 	Preprocess     *Preprocess       // nil: the input is in model space, [N, arch.Input...]
-	ParamsAsInputs bool              // the parameters are graph inputs behind x and target, in the order of Arch.Params
+	ParamsAsInputs bool              // the parameters are graph inputs behind the others, in the order of Arch.Params
+	Refit          bool              // the graph is for package refit: its weights will change
 	Metadata       map[string]string // entries of metadata_props
+	// BatchGroup is the number of rows that share the statistics of a batch normalisation, for training: N must be a
+	// multiple, running statistics are no parameters of the graph, and those of BatchStatistics are further outputs. 0:
+	// batch normalisations use running statistics. Without batch normalisation it has no effect.
+	BatchGroup int
 }
 
 // Classifier is the graph of the network: input x [N, ...], outputs logits [N, K], energy [N] = -logsumexp(logits), and,
 // where the network has a dense layer, features [N, F], the input of the last one. All are float32 and N is free. The
 // parameters are not needed with ParamsAsInputs.
 func Classifier(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
-	b, err := newBuilder(a, p, o, false)
+	b, err := newBuilder(a, p, o)
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +65,14 @@ func Classifier(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, er
 		}
 		b.output(OutputFeatures, b.featureWidth)
 	}
+	b.statistics()
 	return b.finish()
 }
 
 // Score is the classifier with the gradient of its log density: outputs logits [N, K], energy [N] and score
 // [N, arch.Input...] = d logsumexp(logits) / dx for x in model space.
 func Score(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
-	b, err := newBuilder(a, p, o, false)
+	b, err := newBuilder(a, p, o)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +81,7 @@ func Score(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) 
 	}
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputEnergy)
+	b.statistics()
 	if err := b.score(LogSumExp); err != nil {
 		return nil, err
 	}
@@ -83,7 +91,7 @@ func Score(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) 
 // ClassScore is the gradient of the joint log density log p(x, y) + log Z = sum over k of target[k] logits[k], where the
 // second input target [N, K] is one-hot at y: outputs logits [N, K], logdensity [N] and score [N, arch.Input...].
 func ClassScore(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, error) {
-	b, err := newBuilder(a, p, o, true)
+	b, err := newBuilder(a, p, o, extra{InputTarget, []int{a.Classes}})
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +100,7 @@ func ClassScore(a model.Arch, p model.Params, o Options) (*onnxpb.ModelProto, er
 	}
 	b.output(OutputLogits, a.Classes)
 	b.output(OutputLogDensity)
+	b.statistics()
 	if err := b.score(OutputLogDensity); err != nil {
 		return nil, err
 	}
@@ -124,9 +133,16 @@ type builder struct {
 	modelX       string // the network's input in model space
 	features     string // the input of the last dense layer
 	featureWidth int
+	stats        []Statistics // outputs for batch normalisations, in layer order
 }
 
-func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder, error) {
+// extra is a graph input behind x, [N, shape...].
+type extra struct {
+	name  string
+	shape []int
+}
+
+func newBuilder(a model.Arch, p model.Params, o Options, more ...extra) (*builder, error) {
 	specs, err := a.Params()
 	if err != nil {
 		return nil, err
@@ -136,11 +152,14 @@ func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder,
 		return nil, err
 	}
 	b := &builder{arch: a, options: o, g: g}
-	if err := b.inputs(specs, p, target); err != nil {
+	if err := b.inputs(specs, p, more); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{OutputLogits, OutputEnergy, OutputFeatures, OutputScore, OutputLogDensity, LogSumExp} {
 		g.Unique(name) // so that no layer takes it
+	}
+	if b.stats, err = b.reserveStatistics(); err != nil {
+		return nil, err
 	}
 	b.modelX = InputX
 	if p := o.Preprocess; p != nil {
@@ -151,8 +170,11 @@ func newBuilder(a model.Arch, p model.Params, o Options, target bool) (*builder,
 	return b, b.layers()
 }
 
-// inputs adds x, the target where there is one, and the parameters.
-func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error {
+// omitted says that a parameter has no place in the graph.
+func (b *builder) omitted(s model.Param) bool { return s.State && b.options.BatchGroup > 0 }
+
+// inputs adds x, what comes behind it, and the parameters.
+func (b *builder) inputs(specs []model.Param, p model.Params, more []extra) error {
 	shape := b.arch.Input
 	if b.options.Preprocess != nil {
 		shape = b.options.Preprocess.SampleShape
@@ -160,13 +182,16 @@ func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error
 	if err := b.g.Input(InputX, ir.Float32, rows(shape)...); err != nil {
 		return err
 	}
-	if target {
-		if err := b.g.Input(InputTarget, ir.Float32, rows([]int{b.arch.Classes})...); err != nil {
+	for _, e := range more {
+		if err := b.g.Input(e.name, ir.Float32, rows(e.shape)...); err != nil {
 			return err
 		}
 	}
 	if b.options.ParamsAsInputs {
 		for _, s := range specs {
+			if b.omitted(s) {
+				continue
+			}
 			if err := b.g.Input(s.Name, ir.Float32, ir.FixedDims(sizes(s.Shape)...)...); err != nil {
 				return err
 			}
@@ -176,7 +201,10 @@ func (b *builder) inputs(specs []model.Param, p model.Params, target bool) error
 	if err := p.Check(b.arch); err != nil {
 		return err
 	}
-	for _, t := range p {
+	for i, t := range p {
+		if b.omitted(specs[i]) {
+			continue
+		}
 		if err := b.g.Initializer(ir.Float32Tensor(t.Name, sizes(t.Shape), t.Data)); err != nil {
 			return err
 		}
@@ -200,10 +228,18 @@ func AddEnergy(g *ir.Graph) error {
 
 // score adds the gradient of the sum of a log density over the rows, which is that of each row.
 func (b *builder) score(of string) error {
-	if err := AddGradient(b.g.Model, of, b.modelX, OutputScore, rows(b.arch.Input)...); err != nil {
+	if err := addGradient(b.g.Model, b.options.differentiate(), of, b.modelX, OutputScore, rows(b.arch.Input)...); err != nil {
 		return fmt.Errorf("model %s: %w", b.arch.Name, err)
 	}
 	return nil
+}
+
+// differentiate is the function that adds gradients.
+func (o Options) differentiate() differentiate {
+	if o.Refit {
+		return gradient.GradientForRefit
+	}
+	return gradient.Gradient
 }
 
 func (b *builder) output(name string, shape ...int) {

@@ -141,7 +141,14 @@ func reduce(g *ir.Graph, op, x string) (string, error) {
 // AddGradient adds to a model, as output called to, the gradient of the sum of the value `of` with respect to the
 // value wrt, whose shape is given. Nodes that the outputs do not need go.
 func AddGradient(m *onnxpb.ModelProto, of, wrt, to string, shape ...ir.Dim) error {
-	grads, err := gradient.Gradient(m, of, []string{wrt})
+	return addGradient(m, gradient.Gradient, of, wrt, to, shape...)
+}
+
+// differentiate is gradient.Gradient in one of its forms.
+type differentiate func(m *onnxpb.ModelProto, of string, wrt []string) ([]string, error)
+
+func addGradient(m *onnxpb.ModelProto, by differentiate, of, wrt, to string, shape ...ir.Dim) error {
+	grads, err := by(m, of, []string{wrt})
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,10 @@ func activate(f model.Activation, v float64) float64 {
 		return max(v, 0.2*v)
 	case model.Tanh:
 		return math.Tanh(v)
+	case model.ELU:
+		return max(v, 0) + math.Expm1(min(v, 0))
+	case model.GELU:
+		return v * (0.5 + 0.5*math.Erf(v/math.Sqrt2))
 	}
 	return math.Log1p(math.Exp(v))
 }

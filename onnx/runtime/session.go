@@ -17,6 +17,12 @@ import (
 type SessionOptions struct {
 	Threads int    // 0: those of the runtime
 	Name    string // names the model in errors: a file, or what it is for
+
+	// Without names graph optimisations that are left out, by ONNX Runtime's own names, beside those of the option
+	// optimization.disable_specified_optimizers.
+	Without []string
+
+	saveTo string // file for the optimised model; empty: none
 }
 
 // Value describes an input or an output of a model.
@@ -71,14 +77,14 @@ func (r *Runtime) load(model []byte, opt SessionOptions) (*Session, error) {
 	}
 	s := &Session{name: opt.Name, provider: r.provider.name}
 	s.free = s.destroy
-	if err := s.open(model, r, opt.Threads); err != nil {
+	if err := s.open(model, r, opt); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Session) open(model []byte, r *Runtime, threads int) error {
+func (s *Session) open(model []byte, r *Runtime, opt SessionOptions) error {
 	var err error
 	if s.inputs, s.outputs, err = interfaceOf(model); err != nil {
 		return refused(s.name, err)
@@ -94,7 +100,7 @@ func (s *Session) open(model []byte, r *Runtime, threads int) error {
 			out = append(out, v.Name)
 		}
 	}
-	keepSignals(func() { err = s.create(model, in, out, r, threads) })
+	keepSignals(func() { err = s.create(model, in, out, r, opt) })
 	if err != nil && r.provider.name == "cpu" {
 		return refused(s.name, err)
 	}
@@ -109,12 +115,15 @@ func (s *Session) open(model []byte, r *Runtime, threads int) error {
 	return nil
 }
 
-func (s *Session) create(model []byte, in, out []string, r *Runtime, threads int) error {
-	options, err := configure(r.provider, r.options, threads)
+func (s *Session) create(model []byte, in, out []string, r *Runtime, opt SessionOptions) error {
+	options, err := configure(r.provider, without(r.options, opt.Without), opt.Threads)
 	if err != nil {
 		return err
 	}
 	defer options.Destroy()
+	if err := save(options, opt.saveTo); err != nil {
+		return err
+	}
 	s.session, err = ort.NewDynamicAdvancedSessionWithONNXData(model, in, out, options)
 	return err
 }

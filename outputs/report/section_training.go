@@ -43,7 +43,7 @@ func trainingSection(r Report) *Section {
 		{Title: "Energies", Figures: draw(energyCharts(r.GapAlarm))},
 		{Title: "Chains", Figures: draw(chainCharts)},
 		end,
-		{Title: "Gradient norm, learning rate and regularisation", Figures: draw(optimiserCharts(rows)), Folded: true},
+		{Title: "Further curves", Figures: append(draw(optimiserCharts(rows)), draw(samplerCharts)...), Folded: true},
 	} {
 		if len(b.Figures) > 0 || b.Text != "" {
 			s.Blocks = append(s.Blocks, b)
@@ -131,6 +131,13 @@ func optimiserCharts(rows []outputs.Training) []trainingChart {
 		{lineChart: lineChart{name: "t-reg", title: "Energy regularisation", yLabel: "Mean squared energy"}, columns: []curve{
 			{"before its weight", func(t row) *float64 { return t.LossReg }}}},
 	}
+}
+
+var samplerCharts = []trainingChart{
+	{lineChart: lineChart{name: "t-drop", title: "Energy drop of chains", yLabel: "Start less end of a step, nats"}, columns: []curve{
+		{"mean per chain and step", func(t row) *float64 { return t.EnergyDrop }}}},
+	{lineChart: lineChart{name: "t-accept", title: "Accepted proposals", yLabel: "Share of MALA updates", y: &scale{lo: 0, hi: 1}}, columns: []curve{
+		{"accepted", func(t row) *float64 { return t.Acceptance }}}},
 }
 
 // curves are the columns that have values. A column with few values has them marked.

@@ -34,8 +34,9 @@ var _ train.Engine = (*Engine)(nil)
 type Engine struct {
 	arch   model.Arch
 	params model.Params // shared with the caller
-	grads  model.Params // sums over the shards
+	grads  model.Params // of the trained parameters, sums over the shards
 	rows   int
+	group  int // rows that share batch statistics, 1 where no layer takes any
 	shards []*network
 	logits []float32
 	closed bool
@@ -45,26 +46,34 @@ type Engine struct {
 // calls changes the model. The rows are split as evenly as possible over the shards, each of which runs on a goroutine;
 // gradients are added in the order of the shards. The last bits of a gradient depend on rows and shards, so both belong
 // to the configuration and not to the machine. More shards than rows count as one a row.
-func New(a model.Arch, p model.Params, rows, shards int) (*Engine, error) {
+//
+// A network with batch normalisation takes statistics over every group of rows by itself, which must divide rows; shards
+// are cut between groups. Gradients moves the running statistics in p, in the order of the groups. Without batch
+// normalisation group has no meaning.
+func New(a model.Arch, p model.Params, rows, shards, group int) (*Engine, error) {
 	if rows < 1 || shards < 1 {
 		return nil, fmt.Errorf("model %s: %d rows in %d shards, want at least 1 of each", a.Name, rows, shards)
 	}
 	if err := p.Check(a); err != nil {
 		return nil, err
 	}
-	if len(p) == 0 {
-		return nil, fmt.Errorf("model %s has no parameters to train", a.Name)
+	if !a.BatchNorms() {
+		group = 1
+	} else if group < 1 || rows%group != 0 {
+		return nil, fmt.Errorf("model %s: batch normalisation over groups of %d rows, want a divisor of the %d rows of a batch", a.Name, group, rows)
 	}
-	shards = min(shards, rows)
+	grads, err := zeros(a)
+	if err != nil {
+		return nil, err
+	}
 	e := &Engine{
-		arch: a, params: slices.Clone(p), grads: p.Clone(), rows: rows,
+		arch: a, params: slices.Clone(p), grads: grads, rows: rows, group: group,
 		logits: make([]float32, rows*a.Classes),
 	}
-	for _, g := range e.grads {
-		clear(g.Data)
-	}
+	groups := rows / group
+	shards = min(shards, groups)
 	for i := range shards {
-		net, err := lower(a, e.params, (rows+shards-1-i)/shards, paramGrads)
+		net, err := lower(a, e.params, (groups+shards-1-i)/shards*group, group, paramGrads)
 		if err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
@@ -73,8 +82,26 @@ func New(a model.Arch, p model.Params, rows, shards int) (*Engine, error) {
 	return e, nil
 }
 
+// zeros are gradients of the trained parameters.
+func zeros(a model.Arch) (model.Params, error) {
+	specs, err := a.Params()
+	if err != nil {
+		return nil, err
+	}
+	var grads model.Params
+	for _, s := range specs {
+		if !s.State {
+			grads = append(grads, model.Tensor{Name: s.Name, Shape: s.Shape, Data: make([]float32, s.Size())})
+		}
+	}
+	if len(grads) == 0 {
+		return nil, fmt.Errorf("model %s has no parameters to train", a.Name)
+	}
+	return grads, nil
+}
+
 // Gradients implements train.Engine for batches of 1 to rows rows; fewer than rows are filled up with rows of weight
-// zero.
+// zero. With batch normalisation they must be whole groups.
 func (e *Engine) Gradients(b Batch) (logits []float32, err error) {
 	if err := e.usable(); err != nil {
 		return nil, err
@@ -98,6 +125,7 @@ func (e *Engine) Gradients(b Batch) (logits []float32, err error) {
 	if err := e.collect(); err != nil {
 		return nil, fmt.Errorf("model %s: %w", e.arch.Name, err)
 	}
+	e.updateNorms(n)
 	return e.logits[:n*e.arch.Classes], nil
 }
 
@@ -106,6 +134,9 @@ func (e *Engine) checkBatch(b Batch) (rows int, err error) {
 	n := len(b.Alpha)
 	if n < 1 || n > e.rows {
 		return 0, fmt.Errorf("model %s: batch of %d rows, want 1 to %d", e.arch.Name, n, e.rows)
+	}
+	if n%e.group != 0 {
+		return 0, fmt.Errorf("model %s: batch of %d rows, want whole groups of %d for batch normalisation", e.arch.Name, n, e.group)
 	}
 	for _, c := range []struct {
 		name        string
@@ -155,6 +186,17 @@ func (e *Engine) collect() error {
 		}
 	}
 	return nil
+}
+
+// updateNorms moves the running statistics by those of a batch of n rows. Groups that only fill the batch up have none.
+func (e *Engine) updateNorms(n int) {
+	for _, net := range e.shards {
+		groups := min(n, net.rows) / e.group
+		n -= groups * e.group
+		for _, b := range net.norms {
+			b.update(groups)
+		}
+	}
 }
 
 // Grads implements train.Engine.

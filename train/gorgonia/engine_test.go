@@ -17,7 +17,7 @@ import (
 
 func newEngine(t testing.TB, a model.Arch, p model.Params, rows, shards int) *Engine {
 	t.Helper()
-	e, err := New(a, p, rows, shards)
+	e, err := New(a, p, rows, shards, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,16 +247,16 @@ func TestErrors(t *testing.T) {
 	broken := p.Clone()
 	broken[1].Data[0] = float32(math.NaN())
 	for name, f := range map[string]func() error{
-		"rows":        func() error { _, err := New(a, p, 0, 1); return err },
-		"shards":      func() error { _, err := New(a, p, 4, 0); return err },
-		"other model": func() error { _, err := New(a, other, 4, 1); return err },
-		"NaN weight":  func() error { _, err := New(a, broken, 4, 1); return err },
+		"rows":        func() error { _, err := New(a, p, 0, 1, 0); return err },
+		"shards":      func() error { _, err := New(a, p, 4, 0, 0); return err },
+		"other model": func() error { _, err := New(a, other, 4, 1, 0); return err },
+		"NaN weight":  func() error { _, err := New(a, broken, 4, 1, 0); return err },
 		"no parameters": func() error {
-			_, err := New(testArch([]int{1}, act(model.ReLU)), nil, 4, 1)
+			_, err := New(testArch([]int{1}, act(model.ReLU)), nil, 4, 1, 0)
 			return err
 		},
 		"bad arch": func() error {
-			_, err := New(testArch([]int{1}, conv(1, 1, 1, 0)), nil, 4, 1)
+			_, err := New(testArch([]int{1}, conv(1, 1, 1, 0)), nil, 4, 1, 0)
 			return err
 		},
 		"forward rows":  func() error { _, err := Forward(a, p, nil, 0); return err },
@@ -336,7 +336,7 @@ func TestCloseLeavesNoGoroutines(t *testing.T) {
 	p := testParams(t, a, 1)
 	before := runtime.NumGoroutine()
 	for range 10 {
-		e, err := New(a, p, 6, 3)
+		e, err := New(a, p, 6, 3, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +371,7 @@ func TestConcurrentEngines(t *testing.T) {
 	for i := range out {
 		wg.Go(func() {
 			p := testParams(t, a, 1)
-			e, err := New(a, p, 5, 2)
+			e, err := New(a, p, 5, 2, 0)
 			if err != nil {
 				t.Error(err)
 				return

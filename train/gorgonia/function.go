@@ -34,6 +34,17 @@ func activate(f model.Activation, x, y []float32) {
 		for i, v := range x {
 			y[i] = float32(max(float64(v), 0) + math.Log1p(math.Exp(-math.Abs(float64(v)))))
 		}
+	case model.ELU:
+		for i, v := range x {
+			if !(v > 0) {
+				v = float32(math.Expm1(float64(v)))
+			}
+			y[i] = v
+		}
+	case model.GELU:
+		for i, v := range x {
+			y[i] = float32(float64(v) * normalCDF(float64(v)))
+		}
 	}
 }
 
@@ -71,8 +82,24 @@ func activateGrad(f model.Activation, x, dy, dx []float32) {
 		for i, v := range dy {
 			dx[i] *= v
 		}
+	case model.ELU:
+		for i, v := range x {
+			dx[i] = dy[i]
+			if !(v > 0) {
+				dx[i] *= float32(math.Exp(float64(v)))
+			}
+		}
+	case model.GELU:
+		for i, v := range x {
+			u := float64(v)
+			density := math.Exp(-u*u/2) / math.Sqrt(2*math.Pi)
+			dx[i] = dy[i] * float32(normalCDF(u)+u*density)
+		}
 	}
 }
+
+// normalCDF is (1 + erf(x / sqrt 2)) / 2, without the loss of digits that the sum has for negative x.
+func normalCDF(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 
 // sigmoids writes 1/(1+exp(-x)) to s, with a relative error below 3e-7. It reduces the argument to exp(-x) = 2^n * exp(f)
 // with |f| <= ln(2)/2, and takes the polynomial of expf in Cephes (Moshier 1989) for exp(f). Package math's Exp takes

@@ -3,6 +3,7 @@ package gorgonia
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/jempipe/jempipe/model"
@@ -21,6 +22,9 @@ func gradientCases() map[string]model.Arch {
 		"stride above kernel":   testArch([]int{2, 8, 7}, conv(3, 2, 3, 0), act(model.SiLU), conv(3, 1, 2, 0), flat(), dense(3)),
 		"padding above kernel":  testArch([]int{1, 3, 4}, conv(2, 2, 2, 3), act(model.SiLU), conv(2, 3, 2, 2), flat(), dense(3)),
 		"wider than the blocks": testArch([]int{1, 17, 19}, conv(2, 3, 1, 1), act(model.SiLU), conv(1, 3, 2, 1), flat(), dense(3)),
+	}
+	for name, a := range layerCases() {
+		cases[name] = a
 	}
 	for _, f := range model.Activations {
 		cases["act "+string(f)] = testArch([]int{5}, dense(6), act(f), dense(4))
@@ -57,47 +61,87 @@ func closeEnough(t *testing.T, what string, got, want []float64) {
 	}
 }
 
+// layerCases have the layers of larger networks, most of them with one before, so that their input gradient matters, and
+// one behind that mixes positions.
+func layerCases() map[string]model.Arch {
+	image := []int{2, 6, 5}
+	wrap := func(l ...model.Layer) model.Arch {
+		return testArch(image, append(append(list(conv(4, 3, 1, 1)), l...), act(model.SiLU), flat(), dense(3))...)
+	}
+	cases := map[string]model.Arch{
+		"no bias":              testArch(image, nobias(conv(3, 3, 2, 1)), act(model.SiLU), flat(), nobias(dense(4)), act(model.ELU), dense(3)),
+		"pool max":             wrap(pool(model.MaxPool, 2, 2, 0)),
+		"pool max overlapping": wrap(pool(model.MaxPool, 3, 2, 1)),
+		"pool max apart":       wrap(pool(model.MaxPool, 2, 3, 0)),
+		"pool avg":             wrap(pool(model.AvgPool, 2, 2, 0)),
+		"pool avg overlapping": wrap(pool(model.AvgPool, 3, 1, 1)),
+		"pool global":          wrap(pool(model.GlobalPool, 0, 0, 0)),
+		"pool first":           testArch(image, pool(model.AvgPool, 2, 1, 1), pool(model.MaxPool, 2, 2, 0), flat(), dense(3)),
+		"norm batch":           wrap(normal(model.BatchNorm, 0)),
+		"norm group":           wrap(normal(model.GroupNorm, 2)),
+		"norm instance":        wrap(normal(model.InstanceNorm, 0)),
+		"norm layer":           wrap(normal(model.LayerNorm, 0)),
+		"norm first":           testArch(image, normal(model.LayerNorm, 0), normal(model.BatchNorm, 0), conv(2, 2, 1, 0), flat(), dense(3)),
+		"norms of vectors": testArch([]int{6}, dense(8), normal(model.BatchNorm, 0), act(model.Tanh), dense(6), normal(model.GroupNorm, 3), act(model.GELU),
+			dense(5), normal(model.LayerNorm, 0), dense(3)),
+		"identity shortcut": wrap(block(list(act(model.SiLU), conv(4, 3, 1, 1), act(model.Tanh), conv(4, 3, 1, 1)))),
+		"conv shortcut":     wrap(block(list(act(model.SiLU), conv(3, 3, 1, 1), act(model.Tanh), conv(5, 3, 2, 1)), conv(5, 1, 2, 0))),
+		"block first":       testArch(image, block(list(conv(2, 3, 1, 1), act(model.SiLU))), block(list(act(model.Tanh)), act(model.SiLU)), flat(), dense(3)),
+		"nested blocks": wrap(block(list(block(list(conv(4, 3, 1, 1), act(model.SiLU))), normal(model.GroupNorm, 2), act(model.SiLU)),
+			block(list(conv(4, 1, 1, 0)), act(model.Tanh)))),
+		"block of a vector": testArch([]int{5}, dense(6), block(list(act(model.SiLU), dense(4), act(model.SiLU), dense(6))), dense(3)),
+		"blocks in a row":   wrap(block(list(act(model.SiLU), conv(4, 1, 1, 0))), block(list(act(model.SiLU), conv(4, 1, 1, 0))), block(list(normal(model.BatchNorm, 0), act(model.ELU)))),
+	}
+	for _, n := range []model.NormKind{model.NoNorm, model.BatchNorm} {
+		a, err := model.WideResNet([]int{1, 5, 5}, 4, 10, 1, model.Style{Act: model.LeakyReLU, Norm: n, Groups: 2})
+		if err != nil {
+			panic(err)
+		}
+		cases["wide_resnet "+string(n)] = a
+	}
+	return cases
+}
+
 func TestParameterGradientsAgainstDifferences(t *testing.T) {
 	for name, a := range gradientCases() {
 		for _, shards := range []int{1, 2} {
-			t.Run(fmt.Sprintf("%s/%d", name, shards), func(t *testing.T) {
-				p := testParams(t, a, 7)
-				b := testBatch(a, 3, 8)
-				e, err := New(a, p, 3, shards)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer e.Close()
-				logits, err := e.Gradients(b)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ref := newReference(a, p)
-				closeEnough(t, "logits", widen(logits), referenceRows(ref, b.X, 3))
-				for _, g := range e.Grads() {
-					values := ref.params[g.Name]
-					want := make([]float64, len(values))
-					got := widen(g.Data)
-					for i := range values {
-						if len(values) > 100 && i%13 != 0 { // a sample of the wide layers
-							want[i] = got[i]
-							continue
-						}
-						want[i] = derivative(&values[i], func() float64 { return ref.loss(b) })
-					}
-					closeEnough(t, g.Name, got, want)
-				}
-			})
+			t.Run(fmt.Sprintf("%s/%d", name, shards), func(t *testing.T) { checkParameterGradients(t, a, 4, shards, 2) })
 		}
 	}
 }
 
-func referenceRows(ref reference, x []float32, n int) (z []float64) {
-	size := model.Size(ref.arch.Input)
-	for i := range n {
-		z = append(z, ref.logits(widen(x[i*size:(i+1)*size]))...)
+func checkParameterGradients(t *testing.T, a model.Arch, rows, shards, group int) {
+	p := testParams(t, a, 7)
+	b := testBatch(a, rows, 8)
+	e, err := New(a, p, rows, shards, group)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return z
+	defer e.Close()
+	logits, err := e.Gradients(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := newReference(a, p, group)
+	closeEnough(t, "logits", widen(logits), slices.Concat(ref.logits(split(b.X, rows))...))
+	step := 1
+	if ref.size() > 2000 { // a sample of the parameters of wide networks
+		step = ref.size() / 50
+	}
+	at := 0
+	for _, g := range e.Grads() {
+		values := ref.params[g.Name]
+		want := make([]float64, len(values))
+		got := widen(g.Data)
+		for i := range values {
+			if at++; at%step != 0 {
+				want[i] = got[i]
+				continue
+			}
+			want[i] = derivative(&values[i], func() float64 { return ref.loss(b) })
+		}
+		closeEnough(t, g.Name, got, want)
+	}
 }
 
 func TestInputGradientAgainstDifferences(t *testing.T) {
@@ -119,15 +163,15 @@ func checkInputGradient(t *testing.T, a model.Arch, p model.Params, x []float32,
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := newReference(a, p)
-	closeEnough(t, "logits", widen(logits), referenceRows(ref, x, n))
-	closeEnough(t, "forward", widen(forward), referenceRows(ref, x, n))
+	ref := newReference(a, p, 0)
+	z := slices.Concat(ref.logits(split(x, n))...)
+	closeEnough(t, "logits", widen(logits), z)
+	closeEnough(t, "forward", widen(forward), z)
 	size := model.Size(a.Input)
-	for r := range n {
-		row := widen(x[r*size : (r+1)*size])
+	for r, row := range split(x, n) {
 		want := make([]float64, size)
 		for i := range row {
-			want[i] = derivative(&row[i], func() float64 { return referenceLSE(ref.logits(row)) })
+			want[i] = derivative(&row[i], func() float64 { return referenceLSE(ref.logits([][]float64{row})[0]) })
 		}
 		closeEnough(t, fmt.Sprintf("score of row %d", r), widen(grad[r*size:(r+1)*size]), want)
 	}

@@ -5,32 +5,37 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 )
 
-// linear is the geometry of a convolution, or of a dense layer as a 1x1 convolution of a 1x1 image, with its scratch
-// memory. Activations are matrices with one row a position, [N*H*W, C]: a window of the image is then a few contiguous
+// linear is the geometry of a convolution, or of a dense layer as a 1x1 convolution of a 1x1 image. Activations are matrices with one row a position, [N*H*W, C]: a window of the image is then a few contiguous
 // runs, and forward pass and both gradients become dot products of long rows, gonum's fastest operation on float32.
 //
 // Nothing here depends on the number of cores: one goroutine does all the work of one linear.
 type linear struct {
-	n, h, w, in  int // input: n images of h x w positions with in channels
-	oh, ow, out  int // output
-	k, s, p      int // kernel side, stride, padding
-	wo, wi, wk   int // steps in the weights to the next output channel, input channel, kernel position
+	n, h, w, in int // input: n images of h x w positions with in channels
+	oh, ow, out int // output
+	k, s, p     int // kernel side, stride, padding
+	wo, wi, wk  int // steps in the weights to the next output channel, input channel, kernel position
+	*scratch
+}
+
+// scratch is memory for one operator at a time, which all operators of a network share: it is as large as the largest
+// of them needs.
+type scratch struct {
 	col, a, b, t []float32
 	sum          []float64
 }
 
 // newConv is a convolution with weights [out,in,k,k].
-func newConv(n, h, w, in, out, k, s, p int) *linear {
+func newConv(work *scratch, n, h, w, in, out, k, s, p int) *linear {
 	return &linear{
 		n: n, h: h, w: w, in: in, out: out, k: k, s: s, p: p,
 		oh: (h+2*p-k)/s + 1, ow: (w+2*p-k)/s + 1,
-		wo: in * k * k, wi: k * k, wk: 1,
+		wo: in * k * k, wi: k * k, wk: 1, scratch: work,
 	}
 }
 
 // newDense is a dense layer with weights [in,out].
-func newDense(n, in, out int) *linear {
-	return &linear{n: n, h: 1, w: 1, in: in, out: out, k: 1, s: 1, oh: 1, ow: 1, wo: 1, wi: out}
+func newDense(work *scratch, n, in, out int) *linear {
+	return &linear{n: n, h: 1, w: 1, in: in, out: out, k: 1, s: 1, oh: 1, ow: 1, wo: 1, wi: out, scratch: work}
 }
 
 // rowBlock bounds the rows that are unfolded at once, so that they stay in a core's cache. It is a multiple of 4.
@@ -39,7 +44,7 @@ const rowBlock = 256
 func (l *linear) rows() int   { return l.n * l.oh * l.ow }
 func (l *linear) window() int { return l.k * l.k * l.in }
 
-// forward computes y[rows,out] = unfold(x) * w^T + bias.
+// forward computes y[rows,out] = unfold(x) * w^T + bias. bias may be nil.
 func (l *linear) forward(x, w, bias, y []float32) {
 	k, ld := l.window(), pad4(l.window())
 	l.b = grow(l.b, l.out*ld)
@@ -51,7 +56,11 @@ func (l *linear) forward(x, w, bias, y []float32) {
 		}
 	}
 	for r := range l.rows() {
-		copy(y[r*l.out:(r+1)*l.out], bias)
+		if row := y[r*l.out : (r+1)*l.out]; bias == nil {
+			clear(row)
+		} else {
+			copy(row, bias)
+		}
 	}
 	for r := 0; r < l.rows(); r += rowBlock {
 		m := min(rowBlock, l.rows()-r)
@@ -107,18 +116,30 @@ func (l *linear) weightGrad(x, dy, dw []float32) {
 
 // biasGrad computes the column sums of dy.
 func (l *linear) biasGrad(dy, db []float32) {
-	if l.sum == nil {
-		l.sum = make([]float64, l.out)
-	}
-	clear(l.sum)
-	for r := range l.rows() {
-		for o, v := range dy[r*l.out : (r+1)*l.out] {
-			l.sum[o] += float64(v)
+	l.columnSums(dy, db)
+}
+
+// columnSums adds up the rows of x, each as long as sums.
+func (w *scratch) columnSums(x, sums []float32) {
+	total := w.doubles(len(sums))
+	for at := 0; at < len(x); at += len(total) {
+		for i, v := range x[at : at+len(total)] {
+			total[i] += float64(v)
 		}
 	}
-	for o, v := range l.sum {
-		db[o] = float32(v)
+	for i, v := range total {
+		sums[i] = float32(v)
 	}
+}
+
+// doubles gives n zeros, which stand until the next call.
+func (w *scratch) doubles(n int) []float64 {
+	if cap(w.sum) < n {
+		w.sum = make([]float64, n)
+	}
+	w.sum = w.sum[:n]
+	clear(w.sum)
+	return w.sum
 }
 
 // inputGrad computes dx. The input positions fall into stride x stride phases; all positions of a phase meet the same

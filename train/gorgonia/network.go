@@ -17,7 +17,8 @@ type network struct {
 	channels, area        int // of the input; area is H*W, 1 for a vector
 	x, alpha, beta, gamma []float32
 	logits                *G.Node
-	grads                 G.Nodes // with respect to each parameter, in order; or to x
+	grads                 G.Nodes // with respect to each trained parameter, in order; or to x
+	norms                 []*batchNorm
 	machine               G.VM
 }
 
@@ -42,12 +43,16 @@ type lowering struct {
 	// live says that the node depends on something that a gradient is wanted for. No gradient is computed before.
 	live   bool
 	want   want
+	group  int // rows that share the statistics of a batch normalisation
 	params G.Nodes
+	norms  []*batchNorm
+	work   *scratch
 	err    error
 }
 
-// lower builds the graph and the machine. The values of p are shared, not copied.
-func lower(a model.Arch, p model.Params, rows int, w want) (net *network, err error) {
+// lower builds the graph and the machine. The values of p are shared, not copied. Batch normalisations use running
+// statistics; with paramGrads those of each group of rows, which must divide rows.
+func lower(a model.Arch, p model.Params, rows, group int, w want) (net *network, err error) {
 	building.Lock()
 	defer building.Unlock()
 	defer recovered(&err)
@@ -61,17 +66,19 @@ func lower(a model.Arch, p model.Params, rows int, w want) (net *network, err er
 	if len(a.Input) == 3 {
 		net.area = a.Input[1] * a.Input[2]
 	}
-	l := &lowering{g: G.NewGraph(), n: rows, shape: a.Input, live: w == inputGrads, want: w}
+	layers, err := a.Place()
+	if err != nil {
+		return nil, err
+	}
+	l := &lowering{g: G.NewGraph(), n: rows, shape: a.Input, live: w == inputGrads, want: w, group: group, work: &scratch{}}
 	net.x = aligned(rows * net.size)
 	x := l.input("x", rows*net.area, net.channels, net.x)
 	l.node = x
-	for _, layer := range a.Layers {
-		l.layer(layer, p)
-	}
+	l.layers(layers, p)
 	if l.err != nil {
 		return nil, fmt.Errorf("model %s: %w", a.Name, l.err)
 	}
-	net.logits = l.node
+	net.logits, net.norms = l.node, l.norms
 	if w != onlyLogits {
 		net.alpha, net.beta, net.gamma = aligned(rows), aligned(rows), aligned(rows*a.Classes)
 		wrt := l.params
@@ -123,82 +130,6 @@ func (l *lowering) apply(k *kernel, children ...*G.Node) *G.Node {
 	return n
 }
 
-// layer adds one layer after the current node.
-func (l *lowering) layer(layer model.Layer, p model.Params) {
-	switch layer.Kind {
-	case model.Conv:
-		lin := newConv(l.n, l.shape[1], l.shape[2], l.shape[0], layer.Out, layer.Kernel, layer.Stride, layer.Pad)
-		l.affine(layer.Name, lin, p)
-		l.shape = []int{layer.Out, lin.oh, lin.ow}
-	case model.Dense:
-		l.affine(layer.Name, newDense(l.n, l.shape[0], layer.Out), p)
-		l.shape = []int{layer.Out}
-	case model.Flatten:
-		l.flatten(layer.Name)
-	case model.Act:
-		l.activation(layer.Name, layer.Func)
-	}
-}
-
-// affine adds a convolution or a dense layer: one operator for the layer and one for each gradient that is wanted.
-func (l *lowering) affine(name string, lin *linear, p model.Params) {
-	weight, _ := p.Lookup(name + ".weight")
-	bias, _ := p.Lookup(name + ".bias")
-	wRows, wCols := lin.out, lin.window()
-	w := l.input(weight.Name, wRows, wCols, weight.Data)
-	b := l.input(bias.Name, 1, lin.out, bias.Data)
-	l.params = append(l.params, w, b)
-
-	k := newKernel(name, lin.rows(), lin.out, []int{2, 2, 2}, func(in [][]float32, out []float32) {
-		lin.forward(in[0], in[1], in[2], out)
-	})
-	diff := []bool{l.live, l.want == paramGrads, l.want == paramGrads}
-	k.differentiable(diff, func(in G.Nodes, _, dy *G.Node) (G.Nodes, error) {
-		grads := make(G.Nodes, 3)
-		if diff[0] {
-			grads[0] = l.apply(newKernel(name+".dx", lin.n*lin.h*lin.w, lin.in, []int{2, 2},
-				func(in [][]float32, out []float32) { lin.inputGrad(in[0], in[1], out) }), in[1], dy)
-		}
-		if diff[1] {
-			grads[1] = l.apply(newKernel(name+".dweight", wRows, wCols, []int{2, 2},
-				func(in [][]float32, out []float32) { lin.weightGrad(in[0], in[1], out) }), in[0], dy)
-			grads[2] = l.apply(newKernel(name+".dbias", 1, lin.out, []int{2},
-				func(in [][]float32, out []float32) { lin.biasGrad(in[0], out) }), dy)
-		}
-		return grads, l.err
-	})
-	l.node = l.apply(k, l.node, w, b)
-	l.live = l.live || l.want == paramGrads
-}
-
-// activation adds an element-wise function.
-func (l *lowering) activation(name string, f model.Activation) {
-	rows, cols := l.matrix()
-	k := newKernel(name, rows, cols, []int{2}, func(in [][]float32, out []float32) { activate(f, in[0], out) })
-	k.differentiable([]bool{l.live}, func(in G.Nodes, _, dy *G.Node) (G.Nodes, error) {
-		return G.Nodes{l.apply(newKernel(name+".dx", rows, cols, []int{2, 2}, func(in [][]float32, out []float32) {
-			activateGrad(f, in[0], in[1], out)
-		}), in[0], dy)}, l.err
-	})
-	l.node = l.apply(k, l.node)
-}
-
-// flatten turns [N*H*W, C] into [N, C*H*W]; a vector stays what it is.
-func (l *lowering) flatten(name string) {
-	if len(l.shape) == 1 {
-		return
-	}
-	n, c, area := l.n, l.shape[0], l.shape[1]*l.shape[2]
-	k := newKernel(name, n, c*area, []int{2}, func(in [][]float32, out []float32) { swapAxes(in[0], n, area, c, out) })
-	k.differentiable([]bool{l.live}, func(_ G.Nodes, _, dy *G.Node) (G.Nodes, error) {
-		return G.Nodes{l.apply(newKernel(name+".dx", n*area, c, []int{2}, func(in [][]float32, out []float32) {
-			swapAxes(in[0], n, c, area, out)
-		}), dy)}, l.err
-	})
-	l.node = l.apply(k, l.node)
-	l.shape = []int{c * area}
-}
-
 // loss adds the sum that Batch describes.
 func (l *lowering) loss(classes int, net *network) *G.Node {
 	alpha := l.input("alpha", l.n, 1, net.alpha)
@@ -214,14 +145,6 @@ func (l *lowering) loss(classes int, net *network) *G.Node {
 		return G.Nodes{dz, nil, nil, nil}, l.err
 	})
 	return l.apply(k, l.node, alpha, beta, gamma)
-}
-
-// matrix is the shape of the current node.
-func (l *lowering) matrix() (rows, cols int) {
-	if len(l.shape) == 3 {
-		return l.n * l.shape[1] * l.shape[2], l.shape[0]
-	}
-	return l.n, l.shape[0]
 }
 
 // swapAxes writes [n,a,b] as [n,b,a].

@@ -20,7 +20,7 @@ func InputGradient(a model.Arch, p model.Params, x []float32, n int) (logits, gr
 }
 
 func probe(a model.Arch, p model.Params, x []float32, n int, w want) (logits, grad []float32, err error) {
-	net, err := lower(a, p, n, w)
+	net, err := lower(a, p, n, 0, w)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -32,7 +32,7 @@ func main() {
 	}}
 	p, err := a.Init(func(i int) *rand.Rand { return rand.New(rand.NewPCG(1, uint64(i))) })
 	check(err)
-	e, err := gorgonia.New(a, p, 9, 2)
+	e, err := gorgonia.New(a, p, 9, 2, 0)
 	check(err)
 	u, err := gorgonia.NewUpdater(gorgonia.DefaultSolver(), p, e.Grads())
 	check(err)
