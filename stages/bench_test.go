@@ -14,8 +14,8 @@ import (
 )
 
 // BenchmarkChain is 64 chains of 20 updates in two shares, with weights that change between steps, as training runs them,
-// and with constant weights, as the sgld stage does, each with one call of the model an update and with one for all. The
-// four run in turns, and the shortest time of each counts, since other work on the machine makes times longer, never
+// and with constant weights, as the sgld stage does, each with one call of the model an update and with one for all, and
+// without a model: what the sampler itself takes. They run in turns, and the shortest time of each counts, since other work on the machine makes times longer, never
 // shorter.
 func BenchmarkChain(b *testing.B) {
 	rt, err := ort.Open(ort.Config{Provider: "cpu"}, nil)
@@ -37,11 +37,21 @@ func BenchmarkChain(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			names := []string{"inputs-ms", "inputs-walk-ms", "constant-ms", "constant-walk-ms"}
+			names := []string{"inputs-ms", "inputs-walk-ms", "constant-ms", "constant-walk-ms", "sampler-ms"}
 			runs, times := make([]func(), len(names)), make([]float64, len(names))
 			for i := range runs {
-				runs[i] = chainRun(b, rt, bundle{Arch: arch, Params: params}, i%2*20, i >= 2)
 				times[i] = math.Inf(1)
+				runs[i] = chainRun(b, arch.Size(), i%2*20, func(rule langevin.Rule) []langevin.Density {
+					if i == 4 {
+						return []langevin.Density{free{}, free{}}
+					}
+					live, err := newLiveModel(rt, bundle{Arch: arch, Params: params}, liveOptions{densities: 2, frozen: i >= 2, rule: rule})
+					if err != nil {
+						b.Fatal(err)
+					}
+					b.Cleanup(live.Close)
+					return live.densities
+				})
 			}
 			for b.Loop() {
 				for i, run := range runs {
@@ -57,20 +67,20 @@ func BenchmarkChain(b *testing.B) {
 	}
 }
 
+// free is a density that costs nothing.
+type free struct{}
+
+func (free) Gradient(context.Context, []float32, []int32, []float64, []float32) error { return nil }
+
 // chainRun prepares the chains of a training step.
-func chainRun(b *testing.B, rt *ort.Runtime, m bundle, stepsPerCall int, frozen bool) func() {
+func chainRun(b *testing.B, dim, stepsPerCall int, densities func(langevin.Rule) []langevin.Density) func() {
 	rule := langevin.Default()
 	rule.StepsPerCall = stepsPerCall
-	live, err := newLiveModel(rt, m, liveOptions{densities: 2, frozen: frozen, rule: rule})
+	s, err := langevin.NewSampler(rule, dim, keyed.New(1, "noise"), densities(rule)...)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(live.Close)
-	s, err := langevin.NewSampler(rule, m.Arch.Size(), keyed.New(1, "noise"), live.densities...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	c := langevin.Chains{X: make([]float32, 64*m.Arch.Size()), Keys: make([]uint64, 64)}
+	c := langevin.Chains{X: make([]float32, 64*dim), Keys: make([]uint64, 64)}
 	return func() {
 		if _, err := s.Run(context.Background(), c, nil); err != nil {
 			b.Fatal(err)

@@ -28,7 +28,8 @@ stages:
   export: {}
   infer: {id: [valid, test], ood: [noise], batch_size: 64}
   sgld: {start: noise, chains: 5, steps: 4, keep_every: 2}
-  by_class: {kind: sgld, start: data, data: valid, classes: [3, 7], chains: 4, steps: 3}
+  by_class: {kind: sgld, start: data, data: valid, classes: [3, 7], chains: 4, steps: 3, noise_std: 0}
+  walks: {kind: sgld, start: data, data: valid, classes: [3, 7], chains: 4, steps: 3, noise_std: 0, steps_per_call: 2}
   calibrate: {evaluate: test}
   ood: {ood: [noise]}
   report: {}
@@ -81,6 +82,20 @@ func TestForeignModelGivesWhatItsTrainingGave(t *testing.T) {
 	samples, err := outputs.ReadAll[outputs.Sample](filepath.Join(run, "by_class", "tables", "samples.parquet"))
 	if err != nil || len(samples) != 8 || *samples[1].Class != 7 {
 		t.Errorf("samples by class: %d rows, %v", len(samples), err)
+	}
+	walked, err := outputs.ReadAll[outputs.Sample](filepath.Join(run, "walks", "tables", "samples.parquet"))
+	if err != nil || len(walked) != 8 {
+		t.Fatalf("samples of several steps a call: %d rows, %v", len(walked), err)
+	}
+	for i, w := range samples {
+		for j, v := range w.X {
+			if math.Abs(float64(walked[i].X[j]-v)) > 16e-5 { // of a range of 16
+				t.Fatalf("chain %d, step %d, value %d: %v with several steps a call, %v with one", w.Chain, w.Step, j, walked[i].X[j], v)
+			}
+		}
+		if i >= 4 && samples[i].X[20] == samples[i-4].X[20] && samples[i].X[30] == samples[i-4].X[30] {
+			t.Fatalf("chain %d has not moved", w.Chain)
+		}
 	}
 	var manifest struct{ Details map[string]json.RawMessage }
 	data, err := os.ReadFile(filepath.Join(run, "export", "_stage.json"))

@@ -21,7 +21,7 @@ import (
 // TrainKind trains a joint energy-based model, or the same network as a plain classifier.
 func TrainKind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: "train", Version: 4,
+		Name: "train", Version: 3,
 		Summary: "Trains a network on a data set: as a joint energy-based model, or as a plain classifier. Writes models/weights.safetensors, models/buffer.safetensors (the replay buffer), tables/training.parquet, tables/energies.parquet and samples/ with pictures of the chains. A run that was stopped goes on from its last checkpoint.",
 		New: func() pipeline.Stage {
 			return &Train{Network: defaultNetwork(), Preprocess: Preprocess{Scale: 1, Layout: "auto"}, MemoryMB: 4096, InitLayout: "jempipe", Config: train.Default()}

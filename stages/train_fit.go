@@ -11,25 +11,27 @@ import (
 	"github.com/jempipe/jempipe/internal/fault"
 	"github.com/jempipe/jempipe/langevin"
 	"github.com/jempipe/jempipe/model"
+	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
 	"github.com/jempipe/jempipe/train"
 	"github.com/jempipe/jempipe/train/gorgonia"
+	"github.com/jempipe/jempipe/train/onnxruntime"
 )
 
 // fit runs the training loop, with ONNX Runtime for the chains, and gives table energies of the result. scratch holds
 // its checkpoints and pictures.
 func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, scratch string) (train.Result, []outputs.Energy, error) {
-	engine, err := gorgonia.New(job.bundle.Arch, job.bundle.Params, t.Rows(), t.Shards, t.BatchSize)
+	rt, err := rc.Runtime()
+	if err != nil {
+		return train.Result{}, nil, err
+	}
+	engine, err := t.engine(rc, rt, job.bundle)
 	if err != nil {
 		return train.Result{}, nil, err
 	}
 	defer engine.Close()
 	updater, err := gorgonia.NewUpdater(t.Optimizer.Solver(), job.bundle.Params, engine.Grads())
-	if err != nil {
-		return train.Result{}, nil, err
-	}
-	rt, err := rc.Runtime()
 	if err != nil {
 		return train.Result{}, nil, err
 	}
@@ -79,6 +81,23 @@ func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, 
 	}
 	energies, err := job.energies(ctx, predict, res.Buffer)
 	return res, energies, err
+}
+
+// engine opens the engine of the configuration. It says so where the other one would be much faster; the choice stays
+// the user's, since the two differ in the last bits.
+func (t *Train) engine(rc *pipeline.RunContext, rt *ort.Runtime, b bundle) (train.Engine, error) {
+	if t.Engine == "onnxruntime" {
+		return onnxruntime.New(rt, b.Arch, b.Params, t.Rows(), t.Shards, t.BatchSize)
+	}
+	const much = 1.5
+	cost, err := t.StepCost(b.Arch)
+	if err != nil {
+		return nil, err
+	}
+	if f := cost.Factor(); f >= much {
+		rc.Log.Info(fmt.Sprintf("engine: onnxruntime would take about 1/%.1f of the time for this network, by its count of operations", f), "engine", t.Engine)
+	}
+	return gorgonia.New(b.Arch, b.Params, t.Rows(), t.Shards, t.BatchSize)
 }
 
 // loadInit overwrites parameters with those of a safetensors file.

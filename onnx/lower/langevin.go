@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/ir"
@@ -64,8 +65,8 @@ func Langevin(a model.Arch, p model.Params, o Options, w Walk, target bool) (*on
 }
 
 // AddWalk turns a score graph in model space into the Langevin graph around it. The score graph has the input x
-// [N, ...], perhaps the input target, any inputs behind these, and the outputs score [N, ...] and energy or logdensity
-// [N]; its operator set is 11 or later.
+// [N, ...], perhaps the input target, any inputs behind these, and the values score [N, ...] and energy or logdensity
+// [N] or logits [N, K]; its operator set is 11 or later.
 func AddWalk(m *onnxpb.ModelProto, w Walk) error {
 	if v := ir.Opset(m); v < 11 {
 		return fmt.Errorf("operator set %d; the graph of several updates needs 11 or later", v)
@@ -124,10 +125,11 @@ func (b *walkBuilder) body(w Walk) error {
 	former := g.Scope("walk/")
 	defer g.Scope(former)
 	if b.energy == "" {
-		if !g.Has(OutputLogDensity) {
-			return errors.New("the score graph gives neither energy nor logdensity")
+		density, err := b.density()
+		if err != nil {
+			return err
 		}
-		b.energy = g.Add("Neg", []string{OutputLogDensity})
+		b.energy = g.Add("Neg", []string{density})
 	}
 	noise, step := g.Unique("walk/noise"), g.Unique("walk/step_size")
 	d := OutputScore
@@ -164,6 +166,19 @@ func (b *walkBuilder) body(w Walk) error {
 	b.m.Graph.Output = []*onnxpb.ValueInfoProto{
 		ir.ValueInfo(next, ir.Float32, b.shape...), ir.ValueInfo(b.energy, ir.Float32, b.shape[0])}
 	return nil
+}
+
+// density gives the value [N] whose gradient the score is, from the logits where the graph does not have it.
+func (b *walkBuilder) density() (string, error) {
+	switch target := func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == InputTarget }; {
+	case b.g.Has(OutputLogDensity):
+		return OutputLogDensity, nil
+	case !b.g.Has(OutputLogits):
+		return "", errors.New("the score graph gives none of energy, logdensity and logits")
+	case slices.ContainsFunc(b.outer, target):
+		return OutputLogDensity, AddClassDensity(b.g)
+	}
+	return logSumExp(b.g, OutputLogits)
 }
 
 func (b *walkBuilder) clip(x string, lo, hi float64) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,7 +61,9 @@ func byHand(t *testing.T, a model.Arch, p model.Params, w Walk, target *[]float3
 
 func TestLangevinGraphMakesTheUpdates(t *testing.T) {
 	small := Walk{NoiseStd: 0.05}
-	for _, a := range []model.Arch{mlp(model.SiLU), convnet(model.LeakyReLU, 8), convnet(model.Softplus, 8)} {
+	residual, err := model.WideResNet([]int{2, 8, 8}, 3, 10, 1, model.Style{Act: model.SiLU, Norm: model.BatchNorm})
+	must(t, err)
+	for _, a := range []model.Arch{mlp(model.SiLU), convnet(model.LeakyReLU, 8), convnet(model.Softplus, 8), residual} {
 		for name, w := range map[string]Walk{
 			"plain":       small,
 			"unit noise":  {NoiseStd: 1},
@@ -147,6 +150,37 @@ func TestLangevinMetadata(t *testing.T) {
 	}
 }
 
+// The density of a graph that gives logits and score alone is taken from its logits.
+func TestAddWalkTakesTheDensityFromLogits(t *testing.T) {
+	a := mlp(model.SiLU)
+	p := params(t, a)
+	for _, target := range []bool{false, true} {
+		build := Score
+		if target {
+			build = ClassScore
+		}
+		m, err := build(a, p, Options{})
+		must(t, err)
+		m.Graph.Output = slices.DeleteFunc(m.Graph.Output, func(v *onnxpb.ValueInfoProto) bool {
+			return v.Name == OutputEnergy || v.Name == OutputLogDensity
+		})
+		ir.Prune(m)
+		w := Walk{NoiseStd: 1}
+		must(t, AddWalk(m, w))
+		x, noise, steps := samples(2, a.Input, 1), samples(4, a.Input, 2), []float32{1, 0.5}
+		in := []*tensorOf{{[]int{2, 7}, x}, {[]int{2, 2, 7}, noise}, {[]int{2}, steps}}
+		var y *[]float32
+		if target {
+			y = &[]float32{0, 0, 1, 0, 1, 0, 0, 0}
+			in = append(in, &tensorOf{[]int{2, 4}, *y})
+		}
+		out := run(t, load(t, m), tensors(t, in)...)
+		end, energy := byHand(t, a, p, w, y, x, 2, noise, steps)
+		near(t, "x", out["x"], end, 1e-5)
+		near(t, "energy", out["energy"], energy, 1e-5)
+	}
+}
+
 func TestAddWalkRefusesWhatIsNoScoreGraph(t *testing.T) {
 	a := mlp(model.ReLU)
 	p := params(t, a)
@@ -160,6 +194,9 @@ func TestAddWalkRefusesWhatIsNoScoreGraph(t *testing.T) {
 		{"operator set 9", score(), Walk{}, func(m *protoModel) { m.OpsetImport[0].Version = 9 }},
 		{"does not begin with the input x", score(), Walk{}, func(m *protoModel) { m.Graph.Input = nil }},
 		{"the shape of the input x", score(), Walk{}, func(m *protoModel) { m.Graph.Input[0].Type.GetTensorType().Shape = nil }},
+		{"none of energy, logdensity and logits", score(), Walk{}, func(m *protoModel) {
+			m.Graph.Node, m.Graph.Output = nil, nil
+		}},
 		{"clamped to [1, 1]", score(), Walk{Clamp: true, Lo: 1, Hi: 1}, func(*protoModel) {}},
 	} {
 		c.change(c.m)
