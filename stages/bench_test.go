@@ -37,7 +37,7 @@ func BenchmarkChain(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			names := []string{"inputs-ms", "inputs-walk-ms", "constant-ms", "constant-walk-ms", "sampler-ms"}
+			names := []string{"changing-ms", "changing-walk-ms", "constant-ms", "constant-walk-ms", "sampler-ms"}
 			runs, times := make([]func(), len(names)), make([]float64, len(names))
 			for i := range runs {
 				times[i] = math.Inf(1)
