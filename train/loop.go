@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/jempipe/jempipe/internal/fault"
@@ -366,10 +367,19 @@ func (r Record) health() (out []any) {
 		{"accuracy", r.Accuracy}, {"valid_accuracy", r.ValidAccuracy}, {"sample_mean", r.SampleMean}, {"data_mean", r.DataMean},
 		{"samples_at_bounds", r.SamplesAtBounds}, {"data_at_bounds", r.DataAtBounds}, {"displacement", r.Displacement}, {"energy_drop", r.EnergyDrop}, {"acceptance", r.Acceptance}, {"restarts", r.Restarts}, {"lr", r.LearningRate}} {
 		if !math.IsNaN(f.v) {
-			out = append(out, f.key, float64(float32(f.v)))
+			out = append(out, f.key, brief(f.v))
 		}
 	}
 	return out
+}
+
+// brief rounds to four digits.
+func brief(v float64) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
+	if err != nil { // infinite
+		return v
+	}
+	return short
 }
 
 // finish leaves the selected weights in the parameters.

@@ -436,9 +436,9 @@ func TestSelectBest(t *testing.T) {
 
 func TestDeadModelIsNoSuccess(t *testing.T) {
 	c := toy(func(c *Config) { c.Objective, c.Steps, c.Optimizer.LR, c.Optimizer.Warmup = "classifier", 500, 1e-9, 0 })
-	_, err := runToy(t, c, newLinear(2, 3))
-	if err == nil || !strings.Contains(err.Error(), "every validation row into class") {
-		t.Errorf("error %v", err)
+	res, err := runToy(t, c, newLinear(2, 3))
+	if n := len(res.Records); err == nil || !strings.Contains(err.Error(), "every validation row into class") || n != 500 || res.Records[n-1].Event == "" {
+		t.Errorf("error %v; %d records, want 500, the last one with an event", err, n)
 	}
 	c.Steps = 499
 	if _, err := runToy(t, c, newLinear(2, 3)); err != nil {

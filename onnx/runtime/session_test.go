@@ -3,6 +3,8 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -71,6 +73,38 @@ func TestSessionDescribesItsModel(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"classes": `["left","right"]`, "fingerprint": "abc"}, s.Metadata()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The profile is there when the session is closed, and names the provider of each operator that ran.
+func TestSessionWritesAProfile(t *testing.T) {
+	r := open(t)
+	prefix := filepath.Join(t.TempDir(), "profile")
+	s, err := r.Session(twoOutputs(), ort.SessionOptions{Profile: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []*ort.Tensor{tensor(t, []int64{1, 2}), tensor(t, []int64{1, 2})}
+	call, err := s.Bind(nil, []string{"sum", "product"})
+	if err == nil {
+		err = call.Run(t.Context(), []*ort.Tensor{tensor(t, []int64{1, 2}, 1, 2), tensor(t, []int64{1, 2}, 3, 4)}, out)
+	}
+	s.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(prefix + "*.json")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("profiles %v, error %v; want one", files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"op_name" : "Add"`, `"op_name" : "Mul"`, `"provider" : "CPUExecutionProvider"`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("no %s in the profile", want)
+		}
 	}
 }
 

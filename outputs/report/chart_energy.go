@@ -14,7 +14,7 @@ const energyBins = 40
 // energyHistogram draws the energies of training rows, validation rows and chains over each other; false without any.
 func energyHistogram(rows []outputs.Energy) (Figure, bool) {
 	fig := Figure{Title: "Energies at the end", Table: "energies",
-		Caption: "Chains should lie where data lie. Validation rows to the right of training rows: the density has learnt its training rows by heart."}
+		Caption: "Chains should lie where data lie; those at high energies have just begun, or were never drawn. Validation rows to the right of training rows: the density has learnt its training rows by heart."}
 	var values [][]float64
 	var sets []series
 	lo, hi := math.Inf(1), math.Inf(-1)

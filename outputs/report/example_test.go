@@ -94,7 +94,7 @@ func trainingRow(r *rand.Rand, i int) outputs.Training {
 		gap += 7
 	}
 	lag := math.Exp(-4 * x)
-	row := outputs.Training{Step: step, Epoch: x * 40, LR: 1e-4, Loss: new(ce + px), LossPYX: new(ce), LossPX: new(px), FData: new(data),
+	row := outputs.Training{Step: step, Epoch: x * 40, LR: 1e-4, Loss: new(ce + px), LossPYX: new(ce), LossPX: new(px), LossReg: new(data * data), EnergyDrop: new(0.3 + 0.1*r.NormFloat64()), FData: new(data),
 		FSamples: new(data - gap), Gap: new(gap), GradNorm: new(3*math.Exp(-x) + 0.3*r.Float64()), Accuracy: new(min(1, 1-math.Exp(-7*x)*0.9+0.02*r.NormFloat64())),
 		ChainDisplacement: new(0.4 + 0.05*r.NormFloat64()), GapSign: new(math.Sin(9*x) * 0.6), DataMean: new(-0.38 + 0.02*r.NormFloat64()), SampleMean: new(-0.38 + 0.3*lag + 0.02*r.NormFloat64()),
 		DataAtBounds: new(0.52), SamplesAtBounds: new(0.52 - 0.4*lag + 0.01*r.NormFloat64())}

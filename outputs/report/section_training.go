@@ -43,7 +43,7 @@ func trainingSection(r Report) *Section {
 		{Title: "Energies", Figures: draw(energyCharts(r.GapAlarm))},
 		{Title: "Chains", Figures: draw(chainCharts)},
 		end,
-		{Title: "Gradient norm and learning rate", Figures: draw(optimiserCharts(rows)), Folded: true},
+		{Title: "Further curves", Figures: append(draw(optimiserCharts(rows)), draw(samplerCharts)...), Folded: true},
 	} {
 		if len(b.Figures) > 0 || b.Text != "" {
 			s.Blocks = append(s.Blocks, b)
@@ -72,8 +72,7 @@ var fitCharts = []trainingChart{
 		{"total", func(t row) *float64 { return t.Loss }},
 		{"cross-entropy p(y|x)", func(t row) *float64 { return t.LossPYX }},
 		{"energy difference p(x)", func(t row) *float64 { return t.LossPX }},
-		{"energy difference p(x,y)", func(t row) *float64 { return t.LossPXY }},
-		{"regularisation", func(t row) *float64 { return t.LossReg }}}},
+		{"energy difference p(x,y)", func(t row) *float64 { return t.LossPXY }}}},
 	{lineChart: lineChart{name: "t-acc", title: "Accuracy", yLabel: "Share correct", y: &scale{lo: 0, hi: 1}}, columns: []curve{
 		{"training batch", func(t row) *float64 { return t.Accuracy }},
 		{"validation", func(t row) *float64 { return t.ValidAccuracy }}}},
@@ -129,7 +128,16 @@ func optimiserCharts(rows []outputs.Training) []trainingChart {
 			{"parameters", func(t row) *float64 { return t.GradNorm }}}},
 		{lineChart: lineChart{name: "t-lr", title: "Learning rate", yLabel: label}, columns: []curve{
 			{"learning rate", func(t row) *float64 { return new(t.LR / unit) }}}},
+		{lineChart: lineChart{name: "t-reg", title: "Energy regularisation", yLabel: "Mean squared energy"}, columns: []curve{
+			{"before its weight", func(t row) *float64 { return t.LossReg }}}},
 	}
+}
+
+var samplerCharts = []trainingChart{
+	{lineChart: lineChart{name: "t-drop", title: "Energy drop of chains", yLabel: "Start less end of a step, nats"}, columns: []curve{
+		{"mean per chain and step", func(t row) *float64 { return t.EnergyDrop }}}},
+	{lineChart: lineChart{name: "t-accept", title: "Accepted proposals", yLabel: "Share of MALA updates", y: &scale{lo: 0, hi: 1}}, columns: []curve{
+		{"accepted", func(t row) *float64 { return t.Acceptance }}}},
 }
 
 // curves are the columns that have values. A column with few values has them marked.
