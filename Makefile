@@ -63,6 +63,8 @@ proto: ## write the Go code of the ONNX messages anew (needs protoc)
 docs: build ## write the generated pages of docs/ anew
 	bin/jempipe docs pipeline >docs/pipeline.md
 	bin/jempipe docs tables >docs/tables.md
+	bin/jempipe docs train >bin/train-keys.md
+	sed -i -e '/^<!-- keys -->$$/,/^<!-- end of keys -->$$/{//!d}' -e '/^<!-- keys -->$$/r bin/train-keys.md' docs/training.md
 
 clean: ## remove what was built; results and the cached library stay
 	rm -rf bin

@@ -49,6 +49,13 @@ One stage. Its results are in the folder NAME of the run. Which keys it has depe
 	return b.String()
 }
 
+// KindReference is the table of every key of a stage kind.
+func KindReference(k Kind) string {
+	var b strings.Builder
+	table(&b, reflect.ValueOf(k.New()).Elem())
+	return b.String()
+}
+
 func head(b *strings.Builder) {
 	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
 }

@@ -37,6 +37,9 @@ type facts struct {
 	// Between says that the checkpoint stands at a time and not at a step of Checkpoint.Every: a killed run continues
 	// from it, but the guard, whose answers must not depend on times, does not go back to it.
 	Between bool `json:"between,omitempty"`
+	// Healthy says that the gap was small at the time (Guard.GapHealthy). A collapse is told long after it began, and only
+	// such a checkpoint is surely from before it.
+	Healthy bool `json:"healthy,omitempty"`
 	// Returned says that the guard has gone back to it before.
 	Returned bool    `json:"returned,omitempty"`
 	Events   []Event `json:"events,omitempty"`
@@ -175,18 +178,26 @@ func (c checkpoints) list() ([]listed, error) {
 	return out, nil
 }
 
-// prune keeps the newest checkpoints of Checkpoint.Every, and of those between them the newest while it is the last.
+// prune keeps the newest checkpoints of Checkpoint.Every and the newest two of them that are healthy, which may be older;
+// of those in between it keeps the newest while it is the last.
 func (c checkpoints) prune() error {
+	const healthyOnes = 2
 	all, err := c.list()
 	if err != nil {
 		return err
 	}
-	steady := 0
+	steady, healthy := 0, 0
 	for i, l := range slices.Backward(all) {
+		wanted := i == len(all)-1
 		if !l.Between {
 			steady++
+			wanted = steady <= c.keep
+			if l.Healthy {
+				healthy++
+				wanted = wanted || healthy <= healthyOnes
+			}
 		}
-		if l.Between && i < len(all)-1 || steady > c.keep {
+		if !wanted {
 			if err := os.RemoveAll(filepath.Join(c.dir, l.name)); err != nil {
 				return err
 			}
@@ -241,25 +252,29 @@ func (c checkpoints) newest(damaged func(error)) (*saved, error) {
 	return nil, nil
 }
 
-// before loads the checkpoint to go back to from trouble that began at a step, counted from 1: the newest from before
-// it that was not gone back to yet, since from there the same might happen again, else the oldest there is.
+// before loads the checkpoint to go back to from trouble that began at a step, counted from 1: the newest healthy one from
+// before it that was not gone back to yet, since from there the same might happen again; else the oldest healthy one; else
+// the oldest. It is nil where there is none.
 func (c checkpoints) before(step int) (*saved, error) {
 	all, err := c.list()
 	if err != nil {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(l listed) bool { return l.Between })
-	for _, l := range slices.Backward(all) {
-		if l.Step < step && !l.Returned {
-			s, err := c.load(l)
-			return &s, err
-		}
-	}
 	if len(all) == 0 {
 		return nil, nil
 	}
-	oldest := slices.MinFunc(all, func(a, b listed) int { return a.Step - b.Step })
-	s, err := c.load(oldest)
+	slices.SortStableFunc(all, func(a, b listed) int { return a.Step - b.Step })
+	to := all[0]
+	if i := slices.IndexFunc(all, func(l listed) bool { return l.Healthy }); i >= 0 {
+		to = all[i]
+	}
+	for _, l := range all {
+		if l.Healthy && l.Step < step && !l.Returned {
+			to = l
+		}
+	}
+	s, err := c.load(to)
 	return &s, err
 }
 

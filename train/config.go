@@ -82,6 +82,7 @@ type Guard struct {
 	MaxGap       float64 `yaml:"max_gap" min:"0" default:"100" doc:"Diverged: |gap|, f(data) - f(samples), above this; 0: no limit."`
 	GapAlarm     float64 `yaml:"gap_alarm" min:"0" default:"3" doc:"Alarm: mean gap of the last gap_steps steps above this. The chains have stopped to follow the model."`
 	GapSteps     int     `yaml:"gap_steps" min:"1" default:"200" doc:"Steps of that mean."`
+	GapHealthy   float64 `yaml:"gap_healthy" min:"0" default:"1" doc:"Largest such mean of a healthy run. The guard goes back to checkpoints that were healthy."`
 	Misplaced    float64 `yaml:"misplaced" min:"0" max:"1" default:"0.2" doc:"Collapsed: under alarm, samples and data differ by more than this in their mean element, as a share of sampler.range, or in their share of elements at its bounds."`
 	OnDivergence string  `yaml:"on_divergence" enum:"rollback|fail" default:"rollback" doc:"rollback: back to the last checkpoint from before the trouble, with other random streams and smaller steps; fail: stop the stage."`
 	OnCollapse   string  `yaml:"on_collapse" enum:"rollback|warn|fail" default:"rollback" doc:"As on_divergence; warn: go on and say so."`
@@ -94,7 +95,7 @@ type Guard struct {
 type Checkpoint struct {
 	Every   int     `yaml:"every" min:"1" default:"500" doc:"Steps between checkpoints. The guard goes back to one of these."`
 	Minutes float64 `yaml:"minutes" min:"0" default:"5" fingerprint:"-" doc:"Minutes after which one more is written, for a killed run to continue from; 0: none."`
-	Keep    int     `yaml:"keep" min:"2" default:"3" doc:"How many of every are kept."`
+	Keep    int     `yaml:"keep" min:"2" default:"3" doc:"How many of these are kept; the last two healthy ones are kept in any case."`
 }
 
 // Default is the configuration of a run where nothing is said.
@@ -107,7 +108,7 @@ func Default() Config {
 			Schedule: "step", DecayAt: []float64{0.75}, DecayRate: 0.3, ClipNorm: 1},
 		Sampler: Sampler{Rule: langevin.Default(), Persistent: true, BufferSize: 10000, Restart: 0.05, Start: langevin.StartUniform,
 			Augment: augment.Config{Pad: augment.Edge}},
-		Guard: Guard{MaxLoss: 1e5, MaxEnergy: 1e3, MaxGap: 100, GapAlarm: 3, GapSteps: 200, Misplaced: 0.2,
+		Guard: Guard{MaxLoss: 1e5, MaxEnergy: 1e3, MaxGap: 100, GapAlarm: 3, GapSteps: 200, GapHealthy: 1, Misplaced: 0.2,
 			OnDivergence: "rollback", OnCollapse: "rollback", MaxRollbacks: 3, LRFactor: 0.5, StepFactor: 1},
 		Checkpoint: Checkpoint{Every: 500, Minutes: 5, Keep: 3},
 	}
@@ -134,9 +135,6 @@ func (c Config) Lint(classes int) []Problem {
 	}
 	if c.Conditional() && c.Sampler.Persistent && classes > 0 && c.Sampler.BufferSize%classes != 0 {
 		add("sampler.buffer_size", "class-conditional chains need a multiple of the number of classes")
-	}
-	if c.Guard.OnCollapse == "rollback" && c.Guard.GapSteps > c.Checkpoint.Every*(c.Checkpoint.Keep-1) {
-		add("guard.gap_steps", "a collapse is told after this many steps, and no checkpoint from before it would be left; raise checkpoint.keep or checkpoint.every")
 	}
 	if c.Optimizer.Nesterov && (c.Optimizer.Name != "sgd" || c.Optimizer.Momentum == 0) {
 		add("optimizer.nesterov", "belongs to sgd with momentum")

@@ -80,6 +80,12 @@ func (w *watch) add(g Guard, rec Record, width float64) (alarm bool, found *trou
 	return alarm, nil
 }
 
+// healthy says whether the gap is small now: at most the bound on average over the last steps, as many as there are.
+func (w *watch) healthy(g Guard) bool {
+	n := min(len(w.gaps), g.GapSteps)
+	return n == 0 || average(w.gaps[len(w.gaps)-n:]) <= g.GapHealthy
+}
+
 // sign is the mean sign of the gap over the last 100 steps.
 func (w *watch) sign() float64 {
 	if len(w.gaps) == 0 {

@@ -213,7 +213,7 @@ func (r *run) constant(logits []float32) (class int, one bool) {
 func (r *run) save(between bool) error {
 	moments, steps := r.deps.Updater.State()
 	s := saved{facts: r.state, weights: r.deps.Params, records: r.records}
-	s.Between = between
+	s.Between, s.Healthy = between, r.watch.healthy(r.cfg.Guard)
 	s.Solver = steps
 	s.state = slices.Concat(prefixed("average/", r.average), prefixed("best/", r.best), prefixed("moments/", moments))
 	if r.spectral != nil {

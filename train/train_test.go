@@ -399,7 +399,6 @@ func TestLint(t *testing.T) {
 		"loss":                func(c *Config) { c.Loss = Loss{} },
 		"sampler.buffer_size": func(c *Config) { c.Sampler.Conditional, c.Sampler.BufferSize = true, 11 },
 		"labels_per_class":    func(c *Config) { c.PerClass, c.OneBatch = 5, true },
-		"guard.gap_steps":     func(c *Config) { c.Guard.GapSteps = 1001 },
 		"optimizer.nesterov":  func(c *Config) { c.Optimizer.Nesterov = true },
 	} {
 		c := Default()

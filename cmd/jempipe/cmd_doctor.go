@@ -10,6 +10,7 @@ import (
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/outputs"
 	"github.com/jempipe/jempipe/pipeline"
+	"github.com/jempipe/jempipe/stages"
 )
 
 func (a *app) doctorCommand() *cli.Command {
@@ -59,8 +60,8 @@ func (a *app) versionCommand() *cli.Command {
 func (a *app) docsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "docs",
-		Usage:     "print a reference page: pipeline (every key of the YAML file) or tables (every table and column)",
-		ArgsUsage: "pipeline|tables",
+		Usage:     "print a reference page: pipeline (every key of the YAML file), tables (every table and column), or the keys of stage kind train",
+		ArgsUsage: "pipeline|tables|train",
 		Action: func(c *cli.Context) error {
 			page, err := oneFile(c, "")
 			if err != nil {
@@ -71,6 +72,8 @@ func (a *app) docsCommand() *cli.Command {
 				fmt.Fprint(a.stdout, pipeline.Reference(a.registry))
 			case "tables":
 				fmt.Fprint(a.stdout, tablesIntro+outputs.MarkdownTables())
+			case "train":
+				fmt.Fprint(a.stdout, pipeline.KindReference(stages.TrainKind()))
 			default:
 				return unknownPage(page)
 			}

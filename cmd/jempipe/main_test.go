@@ -105,6 +105,13 @@ func TestReferencePagesAreCurrent(t *testing.T) {
 			t.Errorf("docs/%s.md is not what the program says; run make docs", page)
 		}
 	}
+	training, err := os.ReadFile(filepath.Join("..", "..", "docs", "training.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, keys, _ := jempipe("docs", "train"); !strings.Contains(string(training), "<!-- keys -->\n"+keys+"<!-- end of keys -->\n") {
+		t.Error("docs/training.md does not have the keys as the program says; run make docs")
+	}
 }
 
 // Every example must be free of findings; the data of some is fetched by make, so files are not looked for.
