@@ -8,11 +8,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
@@ -23,20 +23,6 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-var openRuntime = sync.OnceValues(func() (*ort.Runtime, error) {
-	return ort.Open(ort.Config{Provider: "cpu", Threads: 1}, nil)
-})
-
-func runtimeOrSkip(t testing.TB) *ort.Runtime {
-	t.Helper()
-	if _, err := ort.Find(""); err != nil {
-		t.Skipf("no library of ONNX Runtime, so nothing is run: %v", err)
-	}
-	r, err := openRuntime()
-	must(t, err)
-	return r
 }
 
 // draw gives inputs for a model: normal numbers, the same on every call. A free dimension has size 3.
@@ -75,7 +61,7 @@ func run(t *testing.T, m *onnxpb.ModelProto, shape []int64) ([]result, error) {
 	t.Helper()
 	data, err := ir.Marshal(m)
 	must(t, err)
-	s, err := runtimeOrSkip(t).Session(data, ort.SessionOptions{})
+	s, err := runtimetest.Open(t).Session(data, ort.SessionOptions{})
 	if err != nil {
 		return nil, err
 	}

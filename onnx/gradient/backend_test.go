@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/onnx/ir"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
@@ -93,7 +94,7 @@ func (i ignored) matches(name string) bool {
 // as is which cannot and why: see UPDATE_GOLDEN in checkLists.
 func TestBackend(t *testing.T) {
 	tests := backendTests(t)
-	r := runtimeOrSkip(t)
+	r := runtimetest.Open(t)
 	rules := Standard()
 	var mu sync.Mutex
 	outcomes := map[string]outcome{}
@@ -132,7 +133,7 @@ func occurrences(tests []*backendTest, outcomes map[string]outcome) map[string]i
 // A gradient that is a little too large is noticed, in both precisions.
 func TestBackendNoticesErrors(t *testing.T) {
 	tests := backendTests(t)
-	r := runtimeOrSkip(t)
+	r := runtimetest.Open(t)
 	for _, c := range []struct {
 		op, test string
 		by       float64

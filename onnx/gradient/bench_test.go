@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
@@ -41,7 +42,7 @@ func compare(b *testing.B, list []timed) {
 // prepare loads a model with some threads and feeds it noise; its outputs stay within the runtime.
 func prepare(b *testing.B, name string, m *onnxpb.ModelProto, threads int) timed {
 	b.Helper()
-	runtimeOrSkip(b)
+	runtimetest.Open(b)
 	r, err := ort.Open(ort.Config{Provider: "cpu", Threads: threads}, nil)
 	must(b, err)
 	data, err := ir.Marshal(m)

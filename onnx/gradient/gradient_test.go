@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/internal/testdata"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
@@ -41,7 +42,7 @@ func gradients(t *testing.T, m *onnxpb.ModelProto, of string, wrt []string, x []
 			Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: ir.Float32}}}})
 	}
 	must(t, ir.Check(m))
-	s := session(t, runtimeOrSkip(t), m)
+	s := session(t, runtimetest.Open(t), m)
 	shape := []int64{}
 	for _, d := range s.Inputs()[0].Shape {
 		shape = append(shape, max(d, 1))
@@ -297,7 +298,7 @@ func TestRealClassifiers(t *testing.T) {
 			g.Output(density, ir.Float32)
 			_, shape, _ := ir.TensorType(inputs[0])
 			g.Output(grads[0], ir.Float32, make([]ir.Dim, len(shape))...)
-			s := session(t, runtimeOrSkip(t), m)
+			s := session(t, runtimetest.Open(t), m)
 			checkSlope(t, s)
 		})
 	}

@@ -7,9 +7,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"sync"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
@@ -61,22 +61,6 @@ const (
 	singleStep = 0x1p-4
 )
 
-var openRuntime = sync.OnceValues(func() (*ort.Runtime, error) {
-	return ort.Open(ort.Config{Provider: "cpu", Threads: 1}, nil)
-})
-
-func runtimeOrSkip(t testing.TB) *ort.Runtime {
-	t.Helper()
-	if _, err := ort.Find(""); err != nil {
-		t.Skipf("ONNX Runtime is not installed: %v", err)
-	}
-	r, err := openRuntime()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 // tested counts the cases that were run, by operator.
 var tested = map[string]int{}
 
@@ -108,7 +92,7 @@ func TestMain(m *testing.M) {
 
 func checkJacobian(t *testing.T, cases ...jacobianCase) {
 	t.Helper()
-	r := runtimeOrSkip(t)
+	r := runtimetest.Open(t)
 	for _, k := range cases {
 		tested[k.op]++
 		shape := k.outputShape(t, r)

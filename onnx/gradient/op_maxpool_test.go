@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
@@ -84,7 +85,7 @@ func TestMaxPoolTies(t *testing.T) {
 		g, err = ir.NewGraph(m)
 		must(t, err)
 		g.Output(grads[0], ir.Float32, ir.FixedDims(1, 1, 2, 4)...)
-		r := runtimeOrSkip(t)
+		r := runtimetest.Open(t)
 		s := session(t, r, m)
 		for _, x := range [][]float32{{0, 0, 0, 0, 0, 0, 0, 0}, {1, 2, 2, 2, 2, 1, 1, 2}} {
 			got := runFirst(t, s, []int64{1, 1, 2, 4}, x)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/lower"
 )
@@ -20,7 +21,7 @@ type attached struct {
 
 // A gradient that others made is taken where it is right, and what is wrong with it is named.
 func TestSuppliedGradients(t *testing.T) {
-	rt := runtimeOrSkip(t)
+	rt := runtimetest.Open(t)
 	model := newNet(t, 17)
 	model.mlp(model.input("values", ir.Float32, 0, 6), 6, 3)
 	model.output("z", 0, 3)
@@ -118,7 +119,7 @@ func (a *attached) run(t *testing.T, c *Classifier, model *net, x []float32) {
 
 // A gradient for raw samples takes these; one for a model with one batch size may have that.
 func TestSuppliedGradientForRawSamples(t *testing.T) {
-	rt := runtimeOrSkip(t)
+	rt := runtimetest.Open(t)
 	for _, batch := range []int64{0, 3} {
 		b := newNet(t, 17)
 		h := b.input("values", ir.Float32, batch, 6)

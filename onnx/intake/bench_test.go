@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
@@ -86,7 +87,7 @@ func withOutputs(b *testing.B, m *onnxpb.ModelProto, names ...string) *onnxpb.Mo
 // each, as chains and training run. $JEMPIPE_BENCH_MODELS names a folder to put the models
 // in, for tools that measure the same networks otherwise.
 func BenchmarkGradient(b *testing.B) {
-	runtimeOrSkip(b)
+	runtimetest.Open(b)
 	dir := os.Getenv("JEMPIPE_BENCH_MODELS")
 	for _, p := range pairs(b) {
 		if dir != "" {

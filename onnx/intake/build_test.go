@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
 	"github.com/jempipe/jempipe/onnx/lower"
@@ -151,7 +152,7 @@ func reference(t testing.TB, m *onnxpb.ModelProto, sample []int, value string, x
 	feed(t, m, value, shape)
 	data, err := ir.Marshal(m)
 	must(t, err)
-	s, err := runtimeOrSkip(t).Session(data, ort.SessionOptions{Threads: 1})
+	s, err := runtimetest.Open(t).Session(data, ort.SessionOptions{Threads: 1})
 	must(t, err)
 	defer s.Close()
 	call, err := s.Bind([]string{"given"}, []string{"wanted"})
@@ -226,7 +227,7 @@ type theirs struct {
 const probeRows = 10
 
 func (c *theirs) run(t *testing.T) {
-	rt := runtimeOrSkip(t)
+	rt := runtimetest.Open(t)
 	if c.opset == 0 {
 		c.opset = 17
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/jempipe/jempipe/internal/fault"
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/internal/testdata"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
@@ -66,7 +67,7 @@ func TestRefusedFiles(t *testing.T) {
 		{"weights of another shape", built(func(m *onnxpb.ModelProto) { m.Graph.Initializer[0].Dims = []int64{3, 6} }), []string{"theirs.onnx", "Node (first_product) Op (MatMul)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rt := runtimeOrSkip(t)
+			rt := runtimetest.Open(t)
 			cfg := Config{}
 			cfg.Preprocess.SampleShape = []int{4}
 			_, err := Open(context.Background(), rt, c.path(t), cfg, rows(4, 4))
@@ -84,7 +85,7 @@ func TestRefusedFiles(t *testing.T) {
 
 // Who stops the work gets an error that says so, and no blame on the file.
 func TestStopped(t *testing.T) {
-	rt := runtimeOrSkip(t)
+	rt := runtimetest.Open(t)
 	b := newNet(t, 17)
 	b.mlp(b.input("values", ir.Float32, 3, 4), 4, 3)
 	b.output("z", 3, 3)
@@ -105,7 +106,7 @@ func TestStopped(t *testing.T) {
 
 // A model whose weights lie in another file gives what it gives in one.
 func TestExternalData(t *testing.T) {
-	rt := runtimeOrSkip(t)
+	rt := runtimetest.Open(t)
 	b := newNet(t, 17)
 	b.mlp(b.input("values", ir.Float32, 0, 4), 4, 3)
 	b.output("z", 0, 3)

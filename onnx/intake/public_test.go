@@ -5,29 +5,15 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/internal/testdata"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/score"
 )
-
-var openRuntime = sync.OnceValues(func() (*ort.Runtime, error) {
-	return ort.Open(ort.Config{Provider: "cpu", Threads: 1}, nil)
-})
-
-func runtimeOrSkip(t testing.TB) *ort.Runtime {
-	t.Helper()
-	if _, err := ort.Find(""); err != nil {
-		t.Skipf("ONNX Runtime is not installed: %v", err)
-	}
-	r, err := openRuntime()
-	must(t, err)
-	return r
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -111,7 +97,7 @@ func (p *public) open(t testing.TB, n int) (*Classifier, []float32) {
 	shape, x := p.samples(t, n)
 	cfg := Config{Preprocess: p.pre}
 	cfg.Preprocess.SampleShape = shape
-	c, err := Open(context.Background(), runtimeOrSkip(t), filepath.Join(testdata.Dir(t), "onnx/models", p.name+".onnx"), cfg, x)
+	c, err := Open(context.Background(), runtimetest.Open(t), filepath.Join(testdata.Dir(t), "onnx/models", p.name+".onnx"), cfg, x)
 	must(t, err)
 	return c, x
 }
@@ -161,7 +147,7 @@ func session(t *testing.T, c *Classifier) *ort.Session {
 	t.Helper()
 	data, err := ir.Marshal(c.Model)
 	must(t, err)
-	s, err := runtimeOrSkip(t).Session(data, ort.SessionOptions{Threads: 1})
+	s, err := runtimetest.Open(t).Session(data, ort.SessionOptions{Threads: 1})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s

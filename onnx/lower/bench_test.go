@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
@@ -35,9 +36,7 @@ func prepared(b *testing.B, m *onnxpb.ModelProto, p model.Params, threads, parts
 	b.Helper()
 	data, err := ir.Marshal(m)
 	must(b, err)
-	load(b, m) // opens the runtime or skips
-	r, err := openRuntime()
-	must(b, err)
+	r := runtimetest.Open(b)
 	s, err := r.Session(data, ort.SessionOptions{Threads: threads})
 	must(b, err)
 	b.Cleanup(func() { must(b, s.Close()) })

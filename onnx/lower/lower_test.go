@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
@@ -24,17 +24,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-var openRuntime = sync.OnceValues(func() (*ort.Runtime, error) {
-	return ort.Open(ort.Config{Provider: "cpu", Threads: 2}, nil)
-})
-
 func load(t testing.TB, m *onnxpb.ModelProto) *ort.Session {
 	t.Helper()
-	if _, err := ort.Find(""); err != nil {
-		t.Skipf("ONNX Runtime is not installed: %v", err)
-	}
-	r, err := openRuntime()
-	must(t, err)
+	r := runtimetest.Open(t)
 	data, err := ir.Marshal(m)
 	must(t, err)
 	s, err := r.Session(data, ort.SessionOptions{})

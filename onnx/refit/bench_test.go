@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/lower"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
@@ -68,7 +69,7 @@ func (p *pass) run() {
 // as plain inputs, and what it costs to follow a change of the weights: to load a model with the new ones, and to update
 // a refitted one.
 func BenchmarkScores(b *testing.B) {
-	rt := runtimeOrSkip(b)
+	rt := runtimetest.Open(b)
 	for name, a := range chainNetworks(b) {
 		p := random(b, a, 1)
 		m, err := lower.Score(a, p, lower.Options{})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
@@ -28,7 +29,7 @@ func product(t *testing.T, build func(g *ir.Graph) string) (*onnxpb.ModelProto, 
 // TestOtherUsesOfWeights has weights that are computed with, in the graph or by the library when it loads it: they must be
 // followed all the same.
 func TestOtherUsesOfWeights(t *testing.T) {
-	rt := runtimeOrSkip(t)
+	rt := runtimetest.Open(t)
 	constant := func(g *ir.Graph, name string, shape []int64, v ...float32) string {
 		c, err := g.Constant(ir.Float32Tensor(name, shape, v))
 		must(t, err)
@@ -100,7 +101,7 @@ func branch(name string) *onnxpb.AttributeProto {
 }
 
 func TestBadModels(t *testing.T) {
-	rt := runtimeOrSkip(t)
+	rt := runtimetest.Open(t)
 	before := ort.Live()
 	m, p := product(t, func(*ir.Graph) string { return "w" })
 	m.Graph.Node[0].OpType = "NoSuchOperator"

@@ -5,9 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
@@ -20,20 +20,6 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-var openRuntime = sync.OnceValues(func() (*ort.Runtime, error) {
-	return ort.Open(ort.Config{Provider: "cpu", Threads: 1}, nil)
-})
-
-func runtimeOrSkip(t testing.TB) *ort.Runtime {
-	t.Helper()
-	if _, err := ort.Find(""); err != nil {
-		t.Skipf("ONNX Runtime is not installed: %v", err)
-	}
-	rt, err := openRuntime()
-	must(t, err)
-	return rt
 }
 
 func random(t testing.TB, a model.Arch, seed uint64) model.Params {
@@ -66,7 +52,7 @@ func outputs(t testing.TB, s *ort.Session, x *ort.Tensor, names []string, weight
 
 // TestFollowsWeights changes weights under a refitted model and compares it with a session that has the new ones built in.
 func TestFollowsWeights(t *testing.T) {
-	rt := runtimeOrSkip(t)
+	rt := runtimetest.Open(t)
 	strided, err := model.Convnet([]int{1, 14, 14}, 10, []int{16, 32, 64}, []int{3}, []int{2}, []int{24}, model.Style{Act: model.SiLU})
 	must(t, err)
 	plain, err := model.Convnet([]int{3, 9, 7}, 4, []int{8, 16, 5}, []int{3}, []int{1}, nil, model.Style{Act: model.LeakyReLU})

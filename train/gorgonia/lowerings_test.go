@@ -6,9 +6,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/ir/onnxpb"
@@ -16,24 +16,16 @@ import (
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
 
-var openRuntime = sync.OnceValues(func() (*ort.Runtime, error) {
-	return ort.Open(ort.Config{Provider: "cpu", Threads: 1}, nil)
-})
-
 // onnx gives the outputs of a model for n rows x by name.
 func onnx(t testing.TB, m *onnxpb.ModelProto, a model.Arch, x []float32, n int) map[string][]float32 {
 	t.Helper()
-	if _, err := ort.Find(""); err != nil {
-		t.Skipf("ONNX Runtime is not installed: %v", err)
-	}
 	fail := func(err error) {
 		if err != nil {
 			t.Helper()
 			t.Fatal(err)
 		}
 	}
-	r, err := openRuntime()
-	fail(err)
+	r := runtimetest.Open(t)
 	data, err := ir.Marshal(m)
 	fail(err)
 	s, err := r.Session(data, ort.SessionOptions{})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/model"
 	"github.com/jempipe/jempipe/onnx/ir"
 	"github.com/jempipe/jempipe/onnx/lower"
@@ -32,7 +33,7 @@ func speedNetworks(b testing.TB) map[string]model.Arch {
 // too, and 64 samples): by this engine, with the same graph but plain weight inputs, and by gorgonia.
 func BenchmarkGradients(b *testing.B) {
 	const rows = 128
-	rt := runtimeOrSkip(b)
+	rt := runtimetest.Open(b)
 	for name, a := range speedNetworks(b) {
 		for _, shards := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%s/shards=%d", name, shards), func(b *testing.B) {

@@ -5,13 +5,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	goruntime "runtime"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/model"
-	ort "github.com/jempipe/jempipe/onnx/runtime"
 	"github.com/jempipe/jempipe/train"
 	"github.com/jempipe/jempipe/train/gorgonia"
 )
@@ -21,20 +20,6 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-var openRuntime = sync.OnceValues(func() (*ort.Runtime, error) {
-	return ort.Open(ort.Config{Provider: "cpu", Threads: 1}, nil)
-})
-
-func runtimeOrSkip(t testing.TB) *ort.Runtime {
-	t.Helper()
-	if _, err := ort.Find(""); err != nil {
-		t.Skipf("ONNX Runtime is not installed: %v", err)
-	}
-	rt, err := openRuntime()
-	must(t, err)
-	return rt
 }
 
 // draw gives parameters that are larger than at the start of training, so that the activations bend, and none of which
@@ -66,7 +51,7 @@ func batch(a model.Arch, n int, seed uint64) train.Batch {
 
 func engine(t testing.TB, a model.Arch, p model.Params, rows, shards, group int) *Engine {
 	t.Helper()
-	e, err := New(runtimeOrSkip(t), a, p, rows, shards, group)
+	e, err := New(runtimetest.Open(t), a, p, rows, shards, group)
 	must(t, err)
 	t.Cleanup(func() { must(t, e.Close()) })
 	return e
@@ -265,7 +250,7 @@ func TestEqualInputsGiveEqualBits(t *testing.T) {
 func TestBadCalls(t *testing.T) {
 	a := networks(t)["mlp silu"]
 	p := draw(t, a, 1)
-	rt := runtimeOrSkip(t)
+	rt := runtimetest.Open(t)
 	for _, c := range []struct {
 		want         string
 		params       model.Params

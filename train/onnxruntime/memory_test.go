@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jempipe/jempipe/internal/runtimetest"
 	"github.com/jempipe/jempipe/model"
 	ort "github.com/jempipe/jempipe/onnx/runtime"
 )
@@ -32,7 +33,7 @@ func heap() int64 {
 
 // TestMemoryStaysFlat makes 10,000 gradients with weights that change, of full and of short batches.
 func TestMemoryStaysFlat(t *testing.T) {
-	rt := runtimeOrSkip(t)
+	rt := runtimetest.Open(t)
 	a, err := model.Convnet([]int{1, 8, 8}, 3, []int{8}, []int{3}, []int{2}, []int{8}, model.Style{Act: model.SiLU})
 	must(t, err)
 	live, goroutines := ort.Live(), goruntime.NumGoroutine()
