@@ -3,7 +3,7 @@ package outputs
 // Training is one logged training step.
 type Training struct {
 	Step              int64    `parquet:"step" doc:"Training step, from 1: the state after the step."`
-	Attempt           int32    `parquet:"attempt" doc:"Rollbacks before this row. A step that was taken again after a rollback has a row for each attempt; the highest attempt of a step is the one that counts."`
+	Attempt           *int32   `parquet:"attempt,optional" doc:"Rollbacks before this row. A step that was taken again after a rollback has a row for each attempt; the highest attempt of a step is the one that counts. Null in files of before schema 1.1."`
 	Event             *string  `parquet:"event,optional" doc:"What the guard found at the step and did about it. Null where nothing was found."`
 	Epoch             float64  `parquet:"epoch" doc:"Passes over the training set so far, fractional."`
 	LR                float64  `parquet:"lr" doc:"Learning rate of the step."`
@@ -46,6 +46,14 @@ type Energy struct {
 	Chain   *int64   `parquet:"chain,optional" doc:"Place of the chain in the replay buffer, from 0. Null for rows."`
 	Label   *int32   `parquet:"label,optional" doc:"Label of the row. Null where it has none, and for chains."`
 	Energy  *float64 `parquet:"energy,optional" doc:"Energy -logsumexp f(x) with the weights that training ended with, in nats; low = likely. Null where a logit is not finite."`
+}
+
+// Attempts is Attempt, 0 where it is null.
+func (t Training) Attempts() int32 {
+	if t.Attempt == nil {
+		return 0
+	}
+	return *t.Attempt
 }
 
 // Sample is one kept state of one SGLD chain.

@@ -14,7 +14,7 @@ import (
 
 // SchemaVersion is the version of all tables together. It changes when a column is added (minor) or when a column
 // changes its meaning or goes away (major).
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "1.1.0"
 
 // TableDoc describes one table.
 type TableDoc struct {

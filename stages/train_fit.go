@@ -179,7 +179,7 @@ func trainingRows(records []train.Record) []outputs.Training {
 	rows := make([]outputs.Training, len(records))
 	for i, r := range records {
 		rows[i] = outputs.Training{
-			Step: int64(r.Step), Attempt: int32(r.Attempt), Event: text(r.Event), Epoch: r.Epoch, LR: r.LearningRate,
+			Step: int64(r.Step), Attempt: new(int32(r.Attempt)), Event: text(r.Event), Epoch: r.Epoch, LR: r.LearningRate,
 			Loss: outputs.Defined(r.Loss), LossPX: outputs.Defined(r.PX), LossPYX: outputs.Defined(r.PYgivenX), LossPXY: outputs.Defined(r.PXY), LossReg: outputs.Defined(r.Reg),
 			FData: outputs.Defined(r.FData), FSamples: outputs.Defined(r.FSamples), Gap: outputs.Defined(r.Gap()), GradNorm: outputs.Defined(r.GradNorm),
 			Accuracy: outputs.Defined(r.Accuracy), ValidAccuracy: outputs.Defined(r.ValidAccuracy), ValidNLL: outputs.Defined(r.ValidNLL),

@@ -105,7 +105,7 @@ func TestRollbackIsToldInTheReport(t *testing.T) {
 				t.Fatal("no event")
 			}
 			back := strconv.FormatInt(rows[at+1].Step-1, 10)
-			if !strings.HasPrefix(*rows[at].Event, kind+": ") || !strings.HasSuffix(*rows[at].Event, "; back to step "+back) || rows[at+1].Attempt != 1 {
+			if !strings.HasPrefix(*rows[at].Event, kind+": ") || !strings.HasSuffix(*rows[at].Event, "; back to step "+back) || rows[at+1].Attempts() != 1 {
 				t.Errorf("event %q at step %d; then attempt %d goes on from step %s", *rows[at].Event, rows[at].Step, rows[at+1].Attempt, back)
 			}
 			html := page(t, run)

@@ -24,9 +24,9 @@ func history(rows []outputs.Training) (counting []outputs.Training, troubles []t
 	first := make(map[int32]outputs.Training) // of each attempt
 	var last int32
 	for _, t := range rows {
-		last = max(last, t.Attempt)
-		if f, ok := first[t.Attempt]; !ok || t.Step < f.Step {
-			first[t.Attempt] = t
+		last = max(last, t.Attempts())
+		if f, ok := first[t.Attempts()]; !ok || t.Step < f.Step {
+			first[t.Attempts()] = t
 		}
 	}
 	until := make(map[int32]int64) // steps of an attempt from here on were taken back
@@ -38,7 +38,7 @@ func history(rows []outputs.Training) (counting []outputs.Training, troubles []t
 		}
 	}
 	for _, t := range rows {
-		if t.Step < until[t.Attempt] {
+		if t.Step < until[t.Attempts()] {
 			counting = append(counting, t)
 		}
 		if t.Event != nil {
@@ -51,17 +51,17 @@ func history(rows []outputs.Training) (counting []outputs.Training, troubles []t
 // troubleAt describes the trouble of a row with an event.
 func troubleAt(t outputs.Training, rows []outputs.Training, first map[int32]outputs.Training) trouble {
 	found, _, _ := strings.Cut(*t.Event, "; back to step ")
-	out := trouble{step: t.Step, attempt: t.Attempt, found: found, back: -1, lr: [2]float64{math.NaN(), math.NaN()}}
-	next, ok := first[t.Attempt+1]
+	out := trouble{step: t.Step, attempt: t.Attempts(), found: found, back: -1, lr: [2]float64{math.NaN(), math.NaN()}}
+	next, ok := first[t.Attempts()+1]
 	if !ok {
 		return out
 	}
 	out.back, out.lr[1] = 0, next.LR
 	for _, r := range rows {
-		if r.Attempt <= t.Attempt && r.Step < next.Step {
+		if r.Attempts() <= t.Attempts() && r.Step < next.Step {
 			out.back = max(out.back, r.Step)
 		}
-		if r.Attempt == t.Attempt && r.Step == next.Step {
+		if r.Attempts() == t.Attempts() && r.Step == next.Step {
 			out.lr[0] = r.LR
 		}
 	}

@@ -46,7 +46,7 @@ func trainingRows(r *rand.Rand) []outputs.Training {
 	for attempt, part := range [][2]int{{0, 462}, {400, 520}, {500, 900}} {
 		for i := part[0]; i < part[1]; i++ {
 			row := trainingRow(r, i)
-			row.Attempt, row.LR = int32(attempt), row.LR/float64(int(1)<<attempt)
+			row.Attempt, row.LR = new(int32(attempt)), row.LR/float64(int(1)<<attempt)
 			if attempt < 2 && i > part[1]-20 {
 				row.Loss, row.Gap = new(40*float64(i-part[1]+20)), new(-30*float64(i-part[1]+20))
 			}

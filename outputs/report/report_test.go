@@ -199,7 +199,7 @@ func TestAnyReportIsWellFormed(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(r, "rows") {
 			rep.Energies = append(rep.Energies, outputs.Energy{Set: rapid.SampledFrom([]string{"train", "valid", "chains", "?"}).Draw(r, "energies"), Energy: number.Draw(r, "energy")})
 			event := rapid.SampledFrom([]*string{nil, nil, new("divergence: a </td> & b; back to step 3"), new("")}).Draw(r, "event")
-			rep.Training = append(rep.Training, outputs.Training{Attempt: rapid.Int32Range(0, 3).Draw(r, "attempt"), Event: event, LR: value(number.Draw(r, "lr")), GapSign: number.Draw(r, "sign"), Step: rapid.Int64Range(0, 3).Draw(r, "step"), Loss: number.Draw(r, "loss"), Gap: number.Draw(r, "gap"), FData: number.Draw(r, "f")})
+			rep.Training = append(rep.Training, outputs.Training{Attempt: rapid.Ptr(rapid.Int32Range(0, 3), true).Draw(r, "attempt"), Event: event, LR: value(number.Draw(r, "lr")), GapSign: number.Draw(r, "sign"), Step: rapid.Int64Range(0, 3).Draw(r, "step"), Loss: number.Draw(r, "loss"), Gap: number.Draw(r, "gap"), FData: number.Draw(r, "f")})
 			rep.CalibrationBins = append(rep.CalibrationBins, outputs.CalibrationBin{Dataset: name.Draw(r, "set"), Scheme: "equal_width", Map: "uncalibrated", Hi: 1, Count: 1, Accuracy: number.Draw(r, "acc"), MeanConf: number.Draw(r, "conf")})
 			rep.CalibrationMetrics = append(rep.CalibrationMetrics, outputs.CalibrationMetric{Dataset: "d", Map: name.Draw(r, "map"), Metric: "ece", Value: number.Draw(r, "ece")})
 			rep.OODMetrics = append(rep.OODMetrics, outputs.OODMetric{IDDataset: "i", OODDataset: name.Draw(r, "ood"), Detector: name.Draw(r, "detector"), Metric: "auroc", Value: number.Draw(r, "auroc"), CIHigh: number.Draw(r, "hi")})

@@ -17,7 +17,7 @@ import (
 
 // step is a row of table training: an attempt, a step and what was found there.
 func step(attempt int32, at int64, event string) outputs.Training {
-	t := outputs.Training{Attempt: attempt, Step: at, LR: math.Pow(0.5, float64(attempt))}
+	t := outputs.Training{Attempt: &attempt, Step: at, LR: math.Pow(0.5, float64(attempt))}
 	if event != "" {
 		t.Event = &event
 	}
@@ -51,7 +51,7 @@ func TestHistory(t *testing.T) {
 		counting, troubles := history(c.rows)
 		var got []key
 		for _, r := range counting {
-			got = append(got, key{r.Attempt, r.Step})
+			got = append(got, key{r.Attempts(), r.Step})
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: steps that count (-want +got)\n%s", c.name, diff)
@@ -93,7 +93,7 @@ func TestHistoryOfAnyRun(t *testing.T) {
 			r.Fatalf("%d steps of %d count, %d of %d rollbacks are told", len(counting), total, len(troubles), attempts)
 		}
 		for i, c := range counting {
-			if c.Step != int64(i+1) || c.Attempt != last[c.Step] {
+			if c.Step != int64(i+1) || c.Attempts() != last[c.Step] {
 				r.Fatalf("place %d has step %d of attempt %d, want attempt %d", i, c.Step, c.Attempt, last[c.Step])
 			}
 		}
