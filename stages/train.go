@@ -48,6 +48,12 @@ func (t *Train) Lint(lc *pipeline.LintContext) {
 		lc.Problem(p.Key, "%s", p.Message)
 	}
 	t.Network.lint(lc)
+	if t.Select != "last" && t.Validate == "" {
+		lc.Problem("select", "%s needs a data set in validate: test rows decide nothing", t.Select)
+	}
+	if len(t.InitNames) > 0 && t.Init == "" {
+		lc.Problem("init_names", "there is no file in init whose names these could be")
+	}
 	if (t.Preprocess.Mean == nil) != (t.Preprocess.Std == nil) {
 		lc.Problem("preprocess", "mean and std go together: give both, or neither to scale the data set's range to [-1,1]")
 	}
