@@ -56,8 +56,7 @@ func (rc *RunContext) StageDir(ref StageRef) string { return filepath.Join(rc.Ru
 // Scratch is a directory for what a stage of long duration keeps for its next run, should this one be stopped: it
 // outlives the process, belongs to this fingerprint alone, and is removed when the stage's results are committed.
 func (rc *RunContext) Scratch() (string, error) {
-	all := rc.run.scratch(rc.Name)
-	dir := filepath.Join(all, rc.Fingerprint[:min(len(rc.Fingerprint), 16)])
+	all, dir := rc.run.scratch(rc.Name, rc.Fingerprint)
 	entries, err := os.ReadDir(all)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", unwritable(all, err)
@@ -75,8 +74,21 @@ func (rc *RunContext) Scratch() (string, error) {
 	return dir, nil
 }
 
-// scratch holds the scratch directories of a stage.
-func (r *runner) scratch(stage string) string { return filepath.Join(r.runDir, "."+stage+".work") }
+// scratch is the directory of a stage's scratch directories, and in it that of a fingerprint.
+func (r *runner) scratch(stage, fingerprint string) (all, dir string) {
+	all = filepath.Join(r.runDir, "."+stage+".work")
+	return all, filepath.Join(all, fingerprint[:min(len(fingerprint), 16)])
+}
+
+// dropScratch removes what a stage kept for a run that is now complete: its own, or one that was killed just after its
+// results were committed.
+func (r *runner) dropScratch(stage, fingerprint string) {
+	all, dir := r.scratch(stage, fingerprint)
+	if err := os.RemoveAll(dir); err != nil {
+		r.log.Warn("a directory that is no longer needed could not be removed", "error", err)
+	}
+	_ = os.Remove(all) // unless another configuration has something there
+}
 
 // StageHash stands for all results of a stage that this one refers to; "" for any other.
 func (rc *RunContext) StageHash(ref StageRef) string { return rc.inputs.Stages[string(ref)] }

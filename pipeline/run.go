@@ -154,6 +154,7 @@ func (r *runner) stage(ctx context.Context, i int, d decision) error {
 		rec.carry(r.earlier)
 		rec.State = StateReused
 		r.held[s.Name] = d.have
+		r.dropScratch(s.Name, d.have.Fingerprint)
 		r.result.Reused = append(r.result.Reused, s.Name)
 		event.Rows = d.have.Rows()
 		r.watch.StageReused(event)
@@ -293,9 +294,7 @@ func (r *runner) commit(ctx context.Context, s *StageConfig, d decision, rc *Run
 	if err := rc.Dir.Commit(); err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(r.scratch(s.Name)); err != nil {
-		r.log.Warn("a directory that is no longer needed could not be removed", "error", err)
-	}
+	r.dropScratch(s.Name, m.Fingerprint)
 	for path, h := range files {
 		r.hash.put(filepath.Join(s.Name, filepath.FromSlash(path)), h)
 	}
