@@ -87,9 +87,6 @@ func NewSampler(rule Rule, dim int, noise keyed.Source, densities ...Density) (*
 	return s, nil
 }
 
-// Rule is how the chains move.
-func (s *Sampler) Rule() Rule { return s.rule }
-
 // Run moves all chains by Rule.Steps updates. With a visit it also evaluates the visited states, which costs one more
 // evaluation for the last, save with mala. A non-finite log density or gradient is an error that names chain and step.
 func (s *Sampler) Run(ctx context.Context, c Chains, visit Visit) (Stats, error) {

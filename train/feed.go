@@ -171,6 +171,6 @@ func (f *feed) chains(ctx context.Context, number int, k rowRange, classes []int
 		return h, err
 	}
 	f.buffer.Put(f.slots, x)
-	return health{sampleMean: mean(x), atBounds: langevin.AtBounds(x, f.cfg.Sampler.Range[0], f.cfg.Sampler.Range[1]),
+	return health{sampleMean: mean(x), atBounds: st.AtBounds,
 		displacement: st.Displacement, energyDrop: st.EnergyDrop, acceptance: st.Acceptance, restarts: float64(anew) / float64(k.n())}, nil
 }

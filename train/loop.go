@@ -187,17 +187,7 @@ func (r *run) attempt() (err error) {
 }
 
 func (r *run) loop(ctx context.Context) error {
-	for {
-		if r.state.Step >= r.total {
-			found := r.verdict(ctx)
-			if found == nil {
-				return nil
-			}
-			if err := r.answer(found, nil); err != nil {
-				return err
-			}
-			continue
-		}
+	for r.state.Step < r.total {
 		if err := ctx.Err(); err != nil {
 			if r.store == nil || r.saved == [2]int{r.state.Step, r.state.Attempt} {
 				return err
@@ -208,6 +198,7 @@ func (r *run) loop(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // advance takes a step and looks at what came of it.
@@ -227,7 +218,7 @@ func (r *run) advance(ctx context.Context) error {
 		found = r.look(&rec)
 	}
 	if found != nil {
-		return r.answer(found, &rec)
+		return r.answer(found, rec)
 	}
 	r.records = append(r.records, rec)
 	r.state.Step++
@@ -259,9 +250,8 @@ func (r *run) look(rec *Record) *trouble {
 }
 
 // answer deals with trouble: back to a checkpoint from before it, or an error.
-func (r *run) answer(found *trouble, rec *Record) error {
-	step := min(r.state.Step+1, r.total)
-	since := found.since
+func (r *run) answer(found *trouble, rec Record) error {
+	step, since := rec.Step, found.since
 	if since == 0 {
 		since = step
 	}
@@ -280,12 +270,8 @@ func (r *run) answer(found *trouble, rec *Record) error {
 	if back != nil {
 		event.To = back.Step
 	}
-	if rec != nil {
-		r.records = append(r.records, *rec)
-	}
-	if n := len(r.records); n > 0 { // trouble of the finished run stands at its last step
-		r.records[n-1].Event = event.String()
-	}
+	rec.Event = event.String()
+	r.records = append(r.records, rec)
 	r.state.Events = append(r.state.Events, event)
 	if back == nil {
 		return fmt.Errorf("step %d of %d: training has gone wrong (%s) after %d rollbacks; %s",
@@ -320,23 +306,6 @@ func (r *run) rollback(to saved, event Event) error {
 	r.deps.Log.Warn("training has gone wrong; going back", "kind", event.Kind, "found", event.What, "step", event.Step, "back_to", r.state.Step,
 		"rollback", attempt, "of", r.cfg.Guard.MaxRollbacks, "lr_scale", r.state.LRScale, "sampler_step_scale", r.state.StepScale)
 	return r.save(false)
-}
-
-// verdict looks at the finished run: a supervised model that gives every validation row one and the same class after
-// some hundred steps is dead, however calm its losses are.
-func (r *run) verdict(ctx context.Context) *trouble {
-	const enough = 500
-	if !r.cfg.Supervised() || r.total < enough || len(r.data.ValidLabels) == 0 {
-		return nil
-	}
-	logits, err := r.predict(ctx)
-	if err != nil {
-		return nil // the last step has evaluated the same rows
-	}
-	if class, one := r.constant(logits); one {
-		return &trouble{kind: divergence, what: fmt.Sprintf("the trained model puts every validation row into class %d", class)}
-	}
-	return nil
 }
 
 // tell reports a step.

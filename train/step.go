@@ -160,6 +160,11 @@ func (r *run) evaluate(ctx context.Context, rec *Record) error {
 	if math.IsNaN(nll) || math.IsInf(nll, 0) {
 		return &trouble{kind: divergence, what: fmt.Sprintf("the negative log-likelihood of the validation rows is %v", nll)}
 	}
+	if rec.Step == r.total {
+		if found := r.verdict(logits); found != nil {
+			return found
+		}
+	}
 	if n > 0 {
 		rec.ValidAccuracy, rec.ValidNLL = float64(right)/float64(n), nll/float64(n)
 		r.choose(*rec)
@@ -190,6 +195,19 @@ func (r *run) choose(rec Record) {
 		r.best = from.Clone()
 	}
 	fill(r.best, from, "")
+}
+
+// verdict looks at the validation logits of the finished run: a supervised model that gives every row one and the same
+// class after some hundred steps is dead, however calm its losses are.
+func (r *run) verdict(logits []float32) *trouble {
+	const enough = 500
+	if !r.cfg.Supervised() || r.total < enough {
+		return nil
+	}
+	if class, one := r.constant(logits); one {
+		return &trouble{kind: divergence, what: fmt.Sprintf("the trained model puts every validation row into class %d", class)}
+	}
+	return nil
 }
 
 // constant says whether all rows have one and the same largest logit, while their labels differ.

@@ -3,6 +3,7 @@ package keyed
 import (
 	"hash/fnv"
 	"math"
+	"math/bits"
 	"slices"
 	"testing"
 
@@ -213,4 +214,14 @@ func TestPairsOfNormalsFillTheSquare(t *testing.T) {
 	if chi > 340 {
 		t.Errorf("chi-squared of 16x16 cells %.1f, want about 255", chi)
 	}
+}
+
+// philox is philoxBlock for one counter, as a loop over any number of rounds.
+func philox(c0, c1, key uint64, rounds int) (uint64, uint64) {
+	for range rounds {
+		hi, lo := bits.Mul64(philoxMultiplier, c0)
+		c0, c1 = hi^key^c1, lo
+		key += golden
+	}
+	return c0, c1
 }

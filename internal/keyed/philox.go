@@ -9,18 +9,8 @@ const (
 	philoxRounds     = 7
 )
 
-// philox enciphers the 128-bit counter (c0, c1) under a key. No two counters of one key give the same pair of numbers,
-// so that streams under one key never overlap.
-func philox(c0, c1, key uint64, rounds int) (uint64, uint64) {
-	for range rounds {
-		hi, lo := bits.Mul64(philoxMultiplier, c0)
-		c0, c1 = hi^key^c1, lo
-		key += golden
-	}
-	return c0, c1
-}
-
-// philoxBlock fills out with the pairs of the counters (first, step), (first+1, step) and so on, by philoxRounds
+// philoxBlock enciphers 128-bit counters under a key; no two counters of one key give the same pair of numbers, so that
+// streams under one key never overlap. It fills out with the pairs of the counters (first, step), (first+1, step) and so on, by philoxRounds
 // rounds. They are written out, since a loop costs as much as what is in it.
 func philoxBlock(out []uint64, first, step, key uint64) {
 	for i := 0; i+1 < len(out); i += 2 {
